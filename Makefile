@@ -1,0 +1,63 @@
+# Every target sets up what it needs; a second run finds it done.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.ready
+CODE := $(wildcard src tests conformance benchmarks hack)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format conformance bench bench-core control-plane test-control-plane lock clean
+
+help: ## Show what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## Decide a small cluster and show which pod goes where, and why
+	@$(VENV)/bin/stowplan demo
+
+test: $(READY) ## Run every test that needs nothing but Python
+	@$(RUN) -m pytest -m "not control_plane"
+
+check: $(READY) ## Check format, lint, types, layers and the README's commands
+	$(VENV)/bin/ruff format --check $(CODE)
+	$(VENV)/bin/ruff check $(CODE)
+	$(VENV)/bin/mypy $(CODE)
+	$(VENV)/bin/lint-imports
+	$(RUN) hack/check_readme.py README.md CONTRIBUTING.md
+
+format: $(READY) ## Rewrite the code the way the format check wants it
+	$(VENV)/bin/ruff format $(CODE)
+	$(VENV)/bin/ruff check --fix $(CODE)
+
+conformance: $(READY) ## Compare every answer with kube-scheduler's (CASES="FILE ..." picks some)
+	@$(RUN) -m conformance $(CASES)
+
+bench: bench-core ## Run every benchmark that needs nothing but Python
+
+bench-core: $(READY) ## Measure decisions per second of the core alone (ARGS="..." is handed on)
+	@$(RUN) -m benchmarks.core $(ARGS)
+
+control-plane: ## Build kube-apiserver, kube-scheduler, kubectl and etcd for tests (needs Go)
+	@hack/control-plane/build.sh
+
+test-control-plane: $(READY) ## Run the tests that need a real API server
+	@$(RUN) -m pytest -m control_plane
+
+lock: $(READY) ## Pin the newest versions that pyproject.toml allows
+	$(RUN) -m pip install --quiet uv
+	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--group dev --custom-compile-command "make lock" --output-file requirements/dev.txt pyproject.toml
+
+clean: ## Remove the virtual environment and everything generated (the control plane's cache stays)
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is written last, so an interrupted set-up starts again. Nothing here comes unpinned from the network:
+# the package itself is linked with the pinned build backend, without its own resolving.
+$(READY): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("stowplan needs Python 3.11 or newer; this is " \
+		+ sys.version.split()[0] + ". Name another with: make PYTHON=/path/to/python3.11")'
+	@echo "Setting up $(VENV) (once) ..."
+	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
