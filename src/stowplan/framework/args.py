@@ -28,10 +28,10 @@ class PluginArgs(Record, frozen=True, forbid_unknown_fields=True):
     """
 
     def completed(self) -> Self:
-        """These args with defaults filled in that field defaults cannot express (an explicit 0 or an empty list
-        that means "the default"). Called once, before `problems`."""
+        """These args with the defaults that field defaults cannot express: an explicit 0 or an empty
+        list that means "the default". Called once, before `problems`."""
         return self
 
     def problems(self) -> list[tuple[str, str]]:
-        """What is wrong with the values: pairs of a field path inside the args (`shape[0].score`) and a sentence."""
+        """What is wrong with the values: pairs of a path in the args (`shape[0].score`) and a sentence."""
         return []

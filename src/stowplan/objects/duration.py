@@ -6,7 +6,6 @@ Kept as whole nanoseconds, as Go keeps them, so that what was read is written ba
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from typing import Final
 
 _UNITS: Final = {
@@ -30,7 +29,7 @@ class Duration(int):
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """Read Go's syntax: numbers with units (`ns us ms s m h`), signed, fractions allowed, or a plain `0`."""
+        """Read Go's syntax: numbers with units (`ns us ms s m h`), signed, with fractions, or a plain `0`."""
         sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
         if rest == "0":
             return cls(0)
@@ -47,7 +46,7 @@ class Duration(int):
                 problem = f'has the unknown unit "{unit}"' if unit else "lacks a unit"
                 raise ValueError(f'the duration "{text}" {problem}; units are ns, us, ms, s, m and h')
             total += int(whole or "0") * _UNITS[unit]
-            total += int(Fraction(int(fraction or "0"), 10 ** len(fraction)) * _UNITS[unit])
+            total += _fraction_of(fraction, _UNITS[unit])
             at = part.end()
         if total > _LONGEST + (sign < 0):
             raise ValueError(f'the duration "{text}" is too long; the longest is {cls(_LONGEST)}')
@@ -79,6 +78,17 @@ class Duration(int):
 
     def __repr__(self) -> str:
         return f"Duration({str(self)!r})"
+
+
+def _fraction_of(digits: str, unit: int) -> int:
+    """`0.digits` of a unit in nanoseconds, rounded as Go does: a third of an hour is 20 minutes."""
+    numerator, scale = 0, 1.0
+    for digit in digits:
+        longer = numerator * 10 + int(digit)
+        if longer > _LONGEST:
+            break
+        numerator, scale = longer, scale * 10
+    return int(float(numerator) * (unit / scale))
 
 
 def _below_a_second(nanoseconds: int) -> str:
