@@ -39,7 +39,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def start_control_plane() -> Iterator[Callable[[Options], ControlPlane]]:
-    """Starts control planes of one's own choosing; all stop with the test. Needs the `control_plane` marker."""
+    """Starts control planes of one's own choosing, until the test ends. Needs the `control_plane` marker."""
     with ExitStack() as running:
         yield lambda options: running.enter_context(start(options))
 

@@ -75,14 +75,8 @@ def test_a_pod_is_bound_through_the_api(control_plane: ControlPlane) -> None:
 def test_versions_are_stamped_into_the_binaries(control_plane: ControlPlane) -> None:
     with control_plane.client() as client:
         served = client.get("/version")["gitVersion"]
-    kubectl = [
-        binaries.folder() / "kubectl",
-        "--kubeconfig",
-        control_plane.kubeconfig,
-        "version",
-        "-o",
-        "json",
-    ]
+    program = f"{binaries.folder()}/kubectl"
+    kubectl = [program, f"--kubeconfig={control_plane.kubeconfig}", "version", "--output=json"]
     said = json.loads(subprocess.run(kubectl, check=True, capture_output=True, text=True).stdout)
     assert served.startswith("v1.36.")
     assert said["serverVersion"]["gitVersion"] == said["clientVersion"]["gitVersion"] == served

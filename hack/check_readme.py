@@ -1,0 +1,104 @@
+"""Checks that every command in the given pages' code blocks exists.
+
+Pages rot silently: a target is renamed, a subcommand goes away. This reads the fenced shell blocks of each page and
+looks up `make TARGET`, `stowplan COMMAND`, `python -m MODULE` and paths of scripts and tests in the tree.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from stowplan.cli.main import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[1]
+SHELL_BLOCK = re.compile(
+    r"^(?P<indent> *)```(?:sh|bash|shell|console)\n(?P<body>.*?)^(?P=indent)```", re.M | re.S
+)
+PYTHON = re.compile(r"(.*/)?python3?$")
+# Modules that come with Python or with a pinned dependency.
+FOREIGN_MODULES = {"pip", "pytest", "venv"}
+
+
+@dataclass(frozen=True)
+class Line:
+    number: int
+    words: tuple[str, ...]
+
+
+def main(pages: list[str]) -> int:
+    problems = [f"{page}:{problem}" for page in pages for problem in check(Path(page).read_text(), ROOT)]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    print(f"{', '.join(pages)}: {'commands that do not exist' if problems else 'every command exists'}")
+    return 1 if problems else 0
+
+
+def check(text: str, root: Path) -> Iterator[str]:
+    """Yields `LINE: what is wrong` for each command that the tree under `root` does not have."""
+    targets = set(re.findall(r"^([a-z][\w-]*):", (root / "Makefile").read_text(), re.M))
+    for line in commands(text):
+        if complaint := _complaint(line.words, targets, root):
+            yield f"{line.number}: {complaint}"
+
+
+def commands(text: str) -> Iterator[Line]:
+    """Each command of each shell block, without prompt, comment and continuation."""
+    for block in SHELL_BLOCK.finditer(text):
+        number = text.count("\n", 0, block.start("body"))
+        pending = ""
+        for raw in block["body"].splitlines():
+            number += 1
+            pending += raw.strip().removeprefix("$ ")
+            if pending.endswith("\\"):
+                pending = pending[:-1] + " "
+                continue
+            for part in re.split(r"&&|\|\||[;|]", pending):
+                words = [word for word in shlex.split(part, comments=True)]
+                while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):  # CI=true make test
+                    words.pop(0)
+                if words:
+                    yield Line(number, tuple(words))
+            pending = ""
+
+
+def _complaint(words: tuple[str, ...], targets: set[str], root: Path) -> str | None:
+    program, arguments = words[0], words[1:]
+    if program == "make":
+        unknown = [
+            word for word in arguments if "=" not in word and not word.startswith("-") and word not in targets
+        ]
+        return f"the Makefile has no target {unknown[0]!r}" if unknown else None
+    if Path(program).name == "stowplan":
+        command = next((word for word in arguments if not word.startswith("-")), None)
+        return f"stowplan has no command {command!r}" if command and command not in COMMANDS else None
+    if PYTHON.match(program):
+        return _python_complaint(arguments, root)
+    if "/" in program and not program.startswith((".venv/", "/", "~")):
+        return None if (root / program).exists() else f"no such file: {program}"
+    return None
+
+
+def _python_complaint(arguments: tuple[str, ...], root: Path) -> str | None:
+    if arguments[:1] == ("-m",) and len(arguments) > 1:
+        module = arguments[1]
+        if module.partition(".")[0] not in FOREIGN_MODULES and not _module_exists(module, root):
+            return f"no such module: {module}"
+    paths = [word.partition("::")[0] for word in arguments if re.match(r"[\w.]+/", word)]
+    missing = [path for path in paths if not (root / path).exists()]
+    return f"no such file: {missing[0]}" if missing else None
+
+
+def _module_exists(module: str, root: Path) -> bool:
+    path = Path(*module.split("."))
+    return any(
+        (base / path).is_dir() or (base / path).with_suffix(".py").exists() for base in (root, root / "src")
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,7 @@
+"""`python -m stowplan` is the `stowplan` command."""
+
+import sys
+
+from stowplan.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,74 @@
+"""Entry point of the `stowplan` command.
+
+`stowplan --help` answers at once because a command's module is imported only when that command was asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Protocol, cast
+
+from stowplan import __version__
+
+# One line each; the module of the same name in this folder does the rest.
+COMMANDS = {
+    "demo": "decide a small bundled cluster and show which pod goes where, and why",
+}
+
+
+class Command(Protocol):
+    """What a command's module provides. Its docstring is the text of `stowplan COMMAND --help`."""
+
+    __doc__: str | None
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Does the work and returns the exit code."""
+        ...
+
+
+class CommandError(Exception):
+    """Something the user can put right: shown as one line, without a traceback."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(words)
+    except CommandError as error:
+        print(f"stowplan: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough. Without this, Python complains again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(words: list[str]) -> int:
+    wanted = next((word for word in words if not word.startswith("-")), None)
+    parser = argparse.ArgumentParser(
+        prog="stowplan",
+        description="The Kubernetes scheduler in Python: the same decisions, faster, explained.",
+    )
+    parser.add_argument("--version", action="version", version=f"stowplan {__version__}")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(
+            name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        if name == wanted:
+            _load(name).add_arguments(command)
+            command.description = _load(name).__doc__
+    arguments = parser.parse_args(words)
+    return _load(arguments.command).run(arguments)
+
+
+def _load(name: str) -> Command:
+    return cast(Command, import_module(f"stowplan.cli.{name.replace('-', '_')}"))
