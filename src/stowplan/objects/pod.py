@@ -103,7 +103,7 @@ class WeightedPodAffinityTerm(Record, frozen=True):
 
 
 class PodAffinity(Record, frozen=True):
-    """Pods to be near to; as an affinity.s `pod_anti_affinity`, pods to keep away from."""
+    """Pods to be near to; under `pod_anti_affinity`, pods to keep away from."""
 
     required: tuple[PodAffinityTerm, ...] = msgspec.field(
         default=(), name="requiredDuringSchedulingIgnoredDuringExecution"

@@ -1,0 +1,66 @@
+"""YAML text to plain data, read as Kubernetes reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from stowplan.objects.base import ObjectError
+
+try:
+    from yaml import CSafeLoader as _SafeLoader
+except ImportError:  # PyYAML without libyaml: the same, slower
+    from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
+
+_MERGE = "tag:yaml.org,2002:merge"
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+class _Loader(_SafeLoader):
+    """Leaves times as text, makes keys strings, and refuses a key that is given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.tag == _MERGE:
+                continue
+            key = key_node.value
+            if isinstance(key_node, yaml.ScalarNode) and key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f'key "{key}" is given twice', key_node.start_mark
+                )
+            seen.add(str(key))
+        built = super().construct_mapping(node, deep=deep)
+        return {_key_text(key): value for key, value in built.items()}
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+    for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _key_text(key: Hashable) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return str(key)
+
+
+def load_documents(text: str | bytes) -> Iterator[Mapping[str, Any]]:
+    """The documents of a YAML text that are not empty; each must be a mapping."""
+    try:
+        for document in yaml.load_all(text, Loader=_Loader):
+            if document is None:
+                continue
+            if not isinstance(document, Mapping):
+                raise ObjectError(f"YAML: a document is {type(document).__name__}, not an object")
+            yield document
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise ObjectError(f"YAML: {line}{error.problem or error}") from None
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
+        if isinstance(error, ObjectError):
+            raise
+        raise ObjectError(f"YAML: {error}") from None
