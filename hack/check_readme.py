@@ -1,7 +1,7 @@
 """Checks that every command in the given pages' code blocks exists.
 
-Pages rot silently: a target is renamed, a subcommand goes away. This reads the fenced shell blocks of each page and
-looks up `make TARGET`, `stowplan COMMAND`, `python -m MODULE` and paths of scripts and tests in the tree.
+Pages rot silently: a target is renamed, a subcommand goes away. This reads the fenced shell blocks of each
+page and looks up `make TARGET`, `stowplan COMMAND`, `python -m MODULE` and the paths of scripts and tests.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import dropwhile, groupby, takewhile
 from pathlib import Path
 
 from stowplan.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 SHELL_BLOCK = re.compile(
-    r"^(?P<indent> *)```(?:sh|bash|shell|console)\n(?P<body>.*?)^(?P=indent)```", re.M | re.S
+    r"^(?P<indent> *)```(?:sh|bash|shell|console)\n(?P<body>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL
 )
 PYTHON = re.compile(r"(.*/)?python3?$")
 # Modules that come with Python or with a pinned dependency.
@@ -40,7 +41,7 @@ def main(pages: list[str]) -> int:
 
 def check(text: str, root: Path) -> Iterator[str]:
     """Yields `LINE: what is wrong` for each command that the tree under `root` does not have."""
-    targets = set(re.findall(r"^([a-z][\w-]*):", (root / "Makefile").read_text(), re.M))
+    targets = set(re.findall(r"^([a-z][\w-]*):", (root / "Makefile").read_text(), re.MULTILINE))
     for line in commands(text):
         if complaint := _complaint(line.words, targets, root):
             yield f"{line.number}: {complaint}"
@@ -57,13 +58,19 @@ def commands(text: str) -> Iterator[Line]:
             if pending.endswith("\\"):
                 pending = pending[:-1] + " "
                 continue
-            for part in re.split(r"&&|\|\||[;|]", pending):
-                words = [word for word in shlex.split(part, comments=True)]
-                while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):  # CI=true make test
-                    words.pop(0)
-                if words:
-                    yield Line(number, tuple(words))
+            yield from (Line(number, words) for words in _split(pending))
             pending = ""
+
+
+def _split(line: str) -> Iterator[tuple[str, ...]]:
+    """The commands of one line: `CI=true make a && make b > log | tail` is `make a`, `make b`, `tail`."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    for separates, group in groupby(lexer, key=lambda word: set(word) <= set("&|;")):
+        words = list(dropwhile(lambda word: re.fullmatch(r"[A-Z_]+=.*", word), group))
+        words = list(takewhile(lambda word: not set(word) <= set("<>"), words))
+        if words and not separates:
+            yield tuple(words)
 
 
 def _complaint(words: tuple[str, ...], targets: set[str], root: Path) -> str | None:
