@@ -33,6 +33,11 @@ def milli_value(quantity: Quantity) -> int:
     return _scaled(str(quantity), 3)
 
 
+def nano_value(quantity: Quantity) -> int:
+    """The quantity in billionths, the finest that Kubernetes keeps, however large."""
+    return _exact(str(quantity), 9)
+
+
 def resource_amounts(resources: Mapping[str, Quantity]) -> dict[str, int]:
     """A resource list in canonical units: cpu in thousandths, everything else in units."""
     return {name: _scaled(str(quantity), 3 if name == "cpu" else 0) for name, quantity in resources.items()}
@@ -41,6 +46,11 @@ def resource_amounts(resources: Mapping[str, Quantity]) -> dict[str, int]:
 @lru_cache(maxsize=65536)
 def _scaled(text: str, shift: int) -> int:
     """The value times 10**shift. A cluster knows few different quantities, so each is worked out once."""
+    return max(-INT64_MAX, min(INT64_MAX, _exact(text, shift)))
+
+
+@lru_cache(maxsize=65536)
+def _exact(text: str, shift: int) -> int:
     text = text.strip(" \t\r\n")
     form = _FORM.fullmatch(text)
     if not text or form is None:
@@ -68,4 +78,4 @@ def _magnitude(number: int, suffix: str, exponent: int) -> int:
         number *= 10**exponent
     else:
         number = -(-number // 10**-exponent)
-    return min(number, INT64_MAX)
+    return number
