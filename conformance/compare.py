@@ -1,0 +1,111 @@
+"""Where a trace differs from what is wanted, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from conformance.cases import Candidate, Preemption, Rejection, Want
+from stowplan.engine.trace import PreemptionTrace, Trace
+from stowplan.framework.status import Status
+
+_INSUFFICIENT = "Insufficient "
+_FIXED_ORDER = frozenset(_INSUFFICIENT + name for name in ("cpu", "memory", "ephemeral-storage"))
+
+
+def differences(want: Want, got: Trace) -> list[str]:
+    """Everything in which the trace of a pod is not what is wanted; nothing when they agree."""
+    return [f"{want.pod}: {difference}" for difference in _differences(want, got)]
+
+
+def _differences(want: Want, got: Trace) -> Iterator[str]:
+    if got.error:
+        yield f"error: {got.error}"
+    yield from _compare("preFilter", want.pre_filter, got.prefilter and _rejection(got.prefilter))
+    yield from _compare(
+        "nodeNames", _wanted_narrowing(want), None if got.narrowed is None else _sorted(got.narrowed)
+    )
+    yield from _compare_maps(
+        "filter",
+        {node: _settled(rejection) for node, rejection in want.filter.items()},
+        {node: _settled(_rejection(status)) for node, status in got.rejected.items()},
+    )
+    yield from _compare("feasible", _sorted(want.feasible), _sorted(got.feasible))
+    yield from _compare_maps("scores", want.scores, _scores(got))
+    yield from _compare("best", _sorted(want.best), _sorted(got.best))
+    yield from _compare("message", want.message, got.message)
+    yield from _compare(
+        "unschedulablePlugins", _sorted(want.unschedulable_plugins), _sorted(got.unschedulable_plugins)
+    )
+    yield from _compare_preemption(want.preemption, got.preemption)
+    yield from _compare_maps("allocations", want.allocations, got.allocations)
+
+
+def _compare_preemption(want: Preemption | None, got: PreemptionTrace | None) -> Iterator[str]:
+    if want is None or got is None:
+        yield from _compare("preemption", want, got)
+        return
+    yield from _compare("preemption.ineligible", want.ineligible, got.ineligible)
+    candidates = {
+        node: Candidate(victims.pods, victims.pdb_violations) for node, victims in got.candidates.items()
+    }
+    yield from _compare_maps("preemption.candidates", want.candidates, candidates)
+    yield from _compare("preemption.chosen", _sorted(want.chosen), _sorted(got.chosen))
+    yield from _compare("preemption.message", want.message, got.message)
+
+
+def _compare(what: str, want: object, got: object) -> Iterator[str]:
+    if want != got:
+        yield f"{what}: want {_shown(want)}, got {_shown(got)}"
+
+
+def _compare_maps(what: str, want: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[str]:
+    """Per key, so that one wrong node does not hide behind all the right ones."""
+    for key in sorted(want.keys() | got.keys()):
+        one, other = want.get(key), got.get(key)
+        if isinstance(one, dict) and isinstance(other, dict):
+            yield from _compare_maps(f"{what}[{key}]", one, other)
+        else:
+            yield from _compare(f"{what}[{key}]", one, other)
+
+
+def _wanted_narrowing(want: Want) -> tuple[str, ...] | None:
+    return _sorted(want.node_names) if want.narrowed else None
+
+
+def _scores(got: Trace) -> dict[str, dict[str, int]]:
+    return {
+        node: {name: score.weighted for name, score in scores.items()} | {"total": got.totals[node]}
+        for node, scores in got.scores.items()
+    }
+
+
+def _rejection(status: Status) -> Rejection:
+    return Rejection(status.plugin, status.code.label, status.reasons)
+
+
+def _settled(rejection: Rejection) -> Rejection:
+    """With the reasons of extended resources sorted: upstream gives them in the order of a Go map, last."""
+    unordered = {
+        reason
+        for reason in rejection.reasons
+        if reason.startswith(_INSUFFICIENT) and reason not in _FIXED_ORDER
+    }
+    if len(unordered) < 2:
+        return rejection
+    ordered = tuple(reason for reason in rejection.reasons if reason not in unordered)
+    return Rejection(rejection.plugin, rejection.code, ordered + tuple(sorted(unordered)))
+
+
+def _sorted(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(names))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
+    if isinstance(value, Rejection):
+        return f"{value.plugin or 'nobody'} {value.code} {_shown(value.reasons)}"
+    if isinstance(value, Candidate):
+        return f"{_shown(value.victims)} with {value.violations} violations"
+    return "nothing" if value is None else repr(value)

@@ -1,0 +1,48 @@
+"""Runs cases through the product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from conformance.cases import Case, Want
+from conformance.compare import differences
+from conformance.product import World
+from stowplan.engine.trace import Trace
+
+
+@dataclass
+class Outcome:
+    """What came of one case: nothing wrong, or the differences."""
+
+    case: str
+    differences: list[str] = field(default_factory=list)
+
+    @property
+    def agrees(self) -> bool:
+        return not self.differences
+
+
+def run_case(case: Case) -> Outcome:
+    """Decides the pods of a case and compares. A case that breaks the product is a difference as well, and
+    does not hide the others."""
+    outcome = Outcome(case.id)
+    if len(case.want) != len(case.pods):
+        outcome.differences.append(f"{len(case.pods)} pods, but {len(case.want)} are wanted")
+        return outcome
+    try:
+        world = World(case)
+        for key, want in zip(case.pods, case.want, strict=True):
+            outcome.differences += judge(key, want, world.explain)
+            if case.sequence and want.placed:
+                world.place(key, want.placed)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it belongs in the report
+        outcome.differences.append(f"{type(error).__name__}: {error}")
+    return outcome
+
+
+def judge(key: str, want: Want, explain: Callable[[str], Trace]) -> list[str]:
+    """The differences of one pod."""
+    if want.pod != key:
+        return [f"{key}: the case wants an answer for {want.pod} here"]
+    return differences(want, explain(key))
