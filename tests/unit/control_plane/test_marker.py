@@ -1,4 +1,4 @@
-"""The rules of the `control_plane` marker: without binaries a test is skipped, and in CI that is a failure."""
+"""The `control_plane` marker: without binaries a test is skipped, and in CI that is a failure."""
 
 from __future__ import annotations
 
