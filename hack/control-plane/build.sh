@@ -16,10 +16,11 @@ etcd=$(pinned go.etcd.io/etcd/server/v3)
 folder=${KUBEBUILDER_ASSETS:-${XDG_CACHE_HOME:-$HOME/.cache}/stowplan/control-plane/kubernetes-$kubernetes-etcd-$etcd}
 
 missing() {
-    local program
+    local program absent=()
     for program in "${programs[@]}"; do
-        [ -x "$folder/$program" ] || echo "$program"
+        [ -x "$folder/$program" ] || absent+=("$program")
     done
+    echo "${absent[*]}"
 }
 
 if [ "${1:-}" = --where ] || [ -z "$(missing)" ]; then
@@ -27,7 +28,7 @@ if [ "${1:-}" = --where ] || [ -z "$(missing)" ]; then
     exit 0
 fi
 if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
-    echo "KUBEBUILDER_ASSETS=$folder lacks: $(missing | xargs). Put them there, or unset it to build them here." >&2
+    echo "KUBEBUILDER_ASSETS=$folder lacks: $(missing). Put them there, or unset it to build them here." >&2
     exit 1
 fi
 if ! command -v go >/dev/null; then

@@ -17,7 +17,7 @@ PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "kubectl")
 def path_without_go(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what the script itself calls: whatever goes wrong here, nothing gets built."""
     tools = tmp_path_factory.mktemp("tools")
-    for tool in ("bash", "awk", "dirname", "xargs"):
+    for tool in ("bash", "awk", "dirname"):
         (tools / tool).symlink_to(str(shutil.which(tool)))
     monkeypatch.setenv("PATH", str(tools))
 
