@@ -42,7 +42,7 @@ class ObjectKind:
     def decode(self, source: Source) -> KubeObject:
         """Read an object of this kind; an ObjectError says what is wrong with it."""
         try:
-            if not isinstance(source, Mapping):
+            if isinstance(source, bytes) or not isinstance(source, Mapping):
                 try:
                     return self._build(self._decoder.decode(source))
                 except msgspec.ValidationError:

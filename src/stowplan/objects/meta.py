@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
@@ -18,6 +19,7 @@ class Time(float):
     __slots__ = ()
 
 
+@lru_cache(maxsize=4096)
 def parse_time(text: str) -> Time:
     """Read an RFC 3339 time. A time without a zone is no point in time, so it is refused."""
     if len(text) > 10 and text[10] in "Tt":
@@ -179,7 +181,6 @@ class Condition(Record, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
-    last_transition_time: Time | None = None
     observed_generation: Int64 = 0
 
 

@@ -6,8 +6,12 @@ Thousands of pods come from one template. What scheduling reads of their spec is
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import NamedTuple
+
 import msgspec
 
+from stowplan.objects import requests, selectors
 from stowplan.objects.base import Int32, Int64, Record, ResourceList
 from stowplan.objects.meta import Condition, KubeObject, LabelSelector, NodeSelector, NodeSelectorTerm, Time
 from stowplan.objects.volumes import Volume
@@ -154,6 +158,20 @@ class SchedulingGroup(Record, frozen=True):
     pod_group_name: str | None = None
 
 
+class HostPort(NamedTuple):
+    """A port of the node that a pod takes, on one address or (0.0.0.0) on all."""
+
+    protocol: str
+    ip: str
+    port: int
+
+    def conflicts(self, other: HostPort) -> bool:
+        """Whether both cannot be taken on one node."""
+        if self.port != other.port or self.protocol != other.protocol:
+            return False
+        return self.ip == other.ip or "0.0.0.0" in (self.ip, other.ip)
+
+
 class PodSpec(Record, frozen=True, eq=False, dict=True, weakref=True, gc=True):
     """What scheduling reads of a pod's spec; pods of one shape share one object.
 
@@ -182,6 +200,37 @@ class PodSpec(Record, frozen=True, eq=False, dict=True, weakref=True, gc=True):
     runtime_class_name: str | None = None
     scheduling_group: SchedulingGroup | None = None
     termination_grace_period_seconds: Int64 | None = None
+
+    @cached_property
+    def request(self) -> dict[str, int]:
+        """What the pod needs to fit on a node: cpu in thousandths, everything else in units."""
+        return requests.spec_request(self)
+
+    @cached_property
+    def scoring_request(self) -> dict[str, int]:
+        """What the pod, while it is to be placed, counts for in resource scoring."""
+        return requests.spec_scoring_request(self)
+
+    @cached_property
+    def nonzero_request(self) -> dict[str, int]:
+        """What the pod, once placed, counts for in resource scoring."""
+        return requests.spec_nonzero_request(self)
+
+    @cached_property
+    def required_node_affinity(self) -> selectors.RequiredNodeAffinity:
+        """What the pod demands of its node's labels and name."""
+        return selectors.required_node_affinity(self)
+
+    @cached_property
+    def host_ports(self) -> tuple[HostPort, ...]:
+        """The ports of the node that the pod takes, of containers and sidecars, in order."""
+        sidecars = [container for container in self.init_containers if requests.is_sidecar(container)]
+        return tuple(
+            HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)
+            for container in (*self.containers, *sidecars)
+            for port in container.ports
+            if port.host_port > 0
+        )
 
 
 class ContainerStatus(Record, frozen=True):
