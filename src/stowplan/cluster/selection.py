@@ -7,41 +7,14 @@ carry it.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from stowplan.cluster.columns import Mask
 from stowplan.cluster.view import Nodes
-from stowplan.objects import Node, NodeSelector, PodSpec
-from stowplan.objects.selectors import (
-    NodeTerm,
-    Requirement,
-    Selector,
-    any_term_matches,
-    compile_node_selector,
-    selector_from_labels,
-)
+from stowplan.objects import NodeSelector, NodeTerm, PodSpec, Requirement, Selector, compile_node_selector
 
 NAME_FIELD = "metadata.name"
-
-
-class NodeSelection(NamedTuple):
-    """A compiled choice of nodes: all of the labels, and one of the terms if there are any conditions."""
-
-    labels: Selector
-    terms: tuple[NodeTerm, ...] | None
-    """None: no further condition; an empty tuple: no node."""
-
-    def holds(self, node: Node) -> bool:
-        return self.labels.matches(node.labels) and (
-            self.terms is None or any_term_matches(self.terms, node.labels, node.name)
-        )
-
-    def mask(self, nodes: Nodes) -> Mask:
-        chosen = labels_mask(nodes, self.labels)
-        return chosen if self.terms is None else chosen & any_term_mask(nodes, self.terms)
 
 
 def matching(nodes: Nodes, selector: NodeSelector) -> Mask:
@@ -55,27 +28,16 @@ def compiled(selector: NodeSelector) -> tuple[NodeTerm, ...]:
     return compile_node_selector(selector)
 
 
-def required_selection(spec: PodSpec) -> NodeSelection | None:
+def required_mask(nodes: Nodes, spec: PodSpec) -> Mask | None:
     """The nodes that a pod's `nodeSelector` and required node affinity allow; None when it may be
-    anywhere. Compiled once per spec."""
+    anywhere. For a single node ask `spec.required_node_affinity`."""
     if spec.affinity is None and not spec.node_selector:
         return None
-    try:
-        return _required[spec]
-    except KeyError:
-        found = _required[spec] = _compile_required(spec)
-        return found
-
-
-_required: WeakKeyDictionary[PodSpec, NodeSelection | None] = WeakKeyDictionary()
-
-
-def _compile_required(spec: PodSpec) -> NodeSelection | None:
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    terms = compiled(affinity.required) if affinity is not None and affinity.required is not None else None
-    if terms is None and not spec.node_selector:
-        return None
-    return NodeSelection(selector_from_labels(spec.node_selector), terms)
+    required = spec.required_node_affinity
+    if required.terms is None:
+        return None if required.selector.empty else labels_mask(nodes, required.selector)
+    chosen = any_term_mask(nodes, required.terms)
+    return chosen if required.selector.empty else chosen & labels_mask(nodes, required.selector)
 
 
 def any_term_mask(nodes: Nodes, terms: tuple[NodeTerm, ...]) -> Mask:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.cluster import Cluster
-from stowplan.cluster.selection import labels_mask, matching, required_selection
+from stowplan.cluster.selection import labels_mask, matching, required_mask
 from stowplan.objects import (
     Affinity,
     Node,
@@ -129,30 +129,28 @@ def test_a_selector_of_nothing_selects_no_node() -> None:
     assert not labels_mask(cluster_of(LABELS).nodes, NOTHING).any()
 
 
-def test_required_selection_joins_node_selector_and_affinity() -> None:
+def test_required_mask_joins_node_selector_and_affinity() -> None:
     in_zones = any_of(labels_term(need("zone", "In", "a", "b")))
     spec = PodSpec(
         node_selector={"cores": "8"}, affinity=Affinity(node_affinity=NodeAffinity(required=in_zones))
     )
-    cluster = cluster_of(LABELS)
-    selection = required_selection(spec)
-    assert selection is not None
-    assert selection.mask(cluster.nodes).tolist() == [False, False, True, False, False]
-    assert required_selection(spec) is selection
+    mask = required_mask(cluster_of(LABELS).nodes, spec)
+    assert mask is not None
+    assert mask.tolist() == [False, False, True, False, False]
 
 
-def test_required_selection_is_none_when_nothing_is_required() -> None:
-    assert required_selection(PodSpec()) is None
-    assert required_selection(PodSpec(node_selector={})) is None
-    assert required_selection(PodSpec(affinity=Affinity(node_affinity=NodeAffinity()))) is None
+def test_required_mask_is_none_when_nothing_is_required() -> None:
+    nodes = cluster_of(LABELS).nodes
+    assert required_mask(nodes, PodSpec()) is None
+    assert required_mask(nodes, PodSpec(node_selector={})) is None
+    assert required_mask(nodes, PodSpec(affinity=Affinity(node_affinity=NodeAffinity()))) is None
 
 
 def test_a_required_affinity_without_terms_allows_no_node() -> None:
-    selection = required_selection(
-        PodSpec(affinity=Affinity(node_affinity=NodeAffinity(required=NodeSelector())))
-    )
-    assert selection is not None
-    assert not selection.mask(cluster_of(LABELS).nodes).any()
+    spec = PodSpec(affinity=Affinity(node_affinity=NodeAffinity(required=NodeSelector())))
+    mask = required_mask(cluster_of(LABELS).nodes, spec)
+    assert mask is not None
+    assert not mask.any()
 
 
 def test_a_selection_works_on_some_rows() -> None:
@@ -191,8 +189,11 @@ def test_columns_and_single_nodes_agree(
 ) -> None:
     cluster = cluster_of(labels)
     affinity = Affinity(node_affinity=NodeAffinity(required=any_of(*terms)))
-    selection = required_selection(PodSpec(node_selector=node_selector, affinity=affinity))
-    assert selection is not None
-    mask = selection.mask(cluster.nodes)
-    assert mask.tolist() == [selection.holds(node) for node in cluster.nodes.objects]
-    assert [selection.mask(cluster.nodes.where(mask)).all(), len(mask)] == [True, len(labels)]
+    spec = PodSpec(node_selector=node_selector, affinity=affinity)
+    mask = required_mask(cluster.nodes, spec)
+    assert mask is not None
+    required = spec.required_node_affinity
+    assert mask.tolist() == [required.matches(node.labels, node.name) for node in cluster.nodes.objects]
+    again = required_mask(cluster.nodes.where(mask), spec)
+    assert again is not None
+    assert again.all()
