@@ -118,4 +118,8 @@ def _let_go(supervisor: subprocess.Popen[str]) -> None:
     assert supervisor.stdin and supervisor.stdout
     supervisor.stdin.close()
     supervisor.stdout.close()
-    supervisor.wait(timeout=30)
+    try:
+        supervisor.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        supervisor.kill()  # its servers die with it
+        supervisor.wait()

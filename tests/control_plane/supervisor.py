@@ -28,6 +28,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -56,8 +57,11 @@ class PortTakenError(StartError):
     """Somebody else took a port between our choosing it and the server's opening it."""
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> None:
+    """Runs in the child, before it becomes a server."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # gone before the kernel knew about the wish
+        os._exit(1)
 
 
 def _free_ports(count: int) -> list[int]:
@@ -169,7 +173,7 @@ class Servers:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 -- this process has a single thread
+                preexec_fn=partial(_die_with, os.getpid()),  # noqa: PLW1509 -- this process has a single thread
             )
 
     def _wait(self, program: str, ready: Callable[[], bool]) -> None:
