@@ -26,9 +26,12 @@ MISREAD = (msgspec.MsgspecError, ValueError, RecursionError)
 class ObjectKind:
     """A kind of object: its name and API version, the record that holds it, and how to read one."""
 
-    def __init__(self, record: type[KubeObject], api_version: str, kind: str = "") -> None:
+    def __init__(
+        self, record: type[KubeObject], api_version: str, kind: str = "", *, namespaced: bool = False
+    ) -> None:
         self.record = record
         self.api_version = api_version
+        self.namespaced = namespaced
         self.name = kind or record.__name__
         self._build: Callable[[Any], KubeObject]
         if record is Pod:
@@ -178,9 +181,11 @@ def name_in(source: Source) -> str:
 _kinds: dict[tuple[str, str], ObjectKind] = {}
 
 
-def register_kind(record: type[KubeObject], api_version: str, kind: str = "") -> ObjectKind:
+def register_kind(
+    record: type[KubeObject], api_version: str, kind: str = "", *, namespaced: bool = False
+) -> ObjectKind:
     """Make a kind of object known; the kind is called as the record unless said otherwise."""
-    known = ObjectKind(record, api_version, kind)
+    known = ObjectKind(record, api_version, kind, namespaced=namespaced)
     _kinds[_group(api_version), known.name] = known
     return known
 
@@ -202,28 +207,33 @@ def _group(api_version: str) -> str:
     return group if slash else ""
 
 
-POD = register_kind(Pod, "v1")
-
-for _record, _api_version in (
+_CLUSTER_WIDE: tuple[tuple[type[KubeObject], str], ...] = (
     (Node, "v1"),
     (storage.PersistentVolume, "v1"),
-    (storage.PersistentVolumeClaim, "v1"),
     (storage.StorageClass, "storage.k8s.io/v1"),
     (storage.CSINode, "storage.k8s.io/v1"),
     (storage.CSIDriver, "storage.k8s.io/v1"),
-    (storage.CSIStorageCapacity, "storage.k8s.io/v1"),
     (storage.VolumeAttachment, "storage.k8s.io/v1"),
     (workloads.Namespace, "v1"),
+    (workloads.PriorityClass, "scheduling.k8s.io/v1"),
+    (devices.ResourceSlice, "resource.k8s.io/v1"),
+    (devices.DeviceClass, "resource.k8s.io/v1"),
+)
+_NAMESPACED: tuple[tuple[type[KubeObject], str], ...] = (
+    (storage.PersistentVolumeClaim, "v1"),
+    (storage.CSIStorageCapacity, "storage.k8s.io/v1"),
     (workloads.Service, "v1"),
     (workloads.ReplicationController, "v1"),
     (workloads.ReplicaSet, "apps/v1"),
     (workloads.StatefulSet, "apps/v1"),
     (workloads.PodDisruptionBudget, "policy/v1"),
-    (workloads.PriorityClass, "scheduling.k8s.io/v1"),
     (workloads.Lease, "coordination.k8s.io/v1"),
     (devices.ResourceClaim, "resource.k8s.io/v1"),
     (devices.ResourceClaimTemplate, "resource.k8s.io/v1"),
-    (devices.ResourceSlice, "resource.k8s.io/v1"),
-    (devices.DeviceClass, "resource.k8s.io/v1"),
-):
+)
+for _record, _api_version in _CLUSTER_WIDE:
     register_kind(_record, _api_version)
+for _record, _api_version in _NAMESPACED:
+    register_kind(_record, _api_version, namespaced=True)
+
+POD = register_kind(Pod, "v1", namespaced=True)
