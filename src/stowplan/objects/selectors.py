@@ -261,7 +261,7 @@ def _node_term(term: NodeSelectorTerm, path: str) -> NodeTerm:
         if field.operator not in FIELD_OPERATORS:
             problems.append(_unsupported(where, field, FIELD_OPERATORS))
         elif len(field.values) != 1:
-            problems.append(_invalid(f"{where}.values", list(field.values), "must have one element"))
+            problems.append(_invalid(f"{where}.values", field.values, "must have one element"))
     if problems:
         return NodeTerm(NOTHING, (), tuple(problems))
     fields = tuple(Requirement(field.key, field.operator, field.values) for field in term.match_fields)
@@ -277,14 +277,14 @@ def _requirement_problems(operator: str, key: str, values: Sequence[str], path: 
         problems.append(_invalid(f"{path}key", key, problem))
     if operator in ("In", "NotIn") and not values:
         reason = "for 'in', 'notin' operators, values set can't be empty"
-        problems.append(_invalid(f"{path}values", [], reason))
+        problems.append(_invalid(f"{path}values", values, reason))
     elif operator in ("Exists", "DoesNotExist") and values:
         reason = "values set must be empty for exists and does not exist"
-        problems.append(_invalid(f"{path}values", list(values), reason))
+        problems.append(_invalid(f"{path}values", values, reason))
     elif operator in ("Gt", "Lt"):
         if len(values) != 1:
             reason = "for 'Gt', 'Lt' operators, exactly one value is required"
-            problems.append(_invalid(f"{path}values", list(values), reason))
+            problems.append(_invalid(f"{path}values", values, reason))
         problems += [
             _invalid(f"{path}values[{i}]", v, "for 'Gt', 'Lt' operators, the value must be an integer")
             for i, v in enumerate(values)
@@ -296,8 +296,8 @@ def _requirement_problems(operator: str, key: str, values: Sequence[str], path: 
     return problems
 
 
-def _invalid(path: str, value: str | list[str], reason: str) -> str:
-    shown = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _invalid(path: str, value: str | Sequence[str], reason: str) -> str:
+    shown = json.dumps(value if value or value == "" else None, ensure_ascii=False, separators=(",", ":"))
     return f"{path}: Invalid value: {shown}: {reason}"
 
 
