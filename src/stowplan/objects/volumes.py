@@ -50,6 +50,7 @@ class AzureDisk(Record, frozen=True):
 
     disk_name: str = ""
     disk_uri: str = msgspec.field(default="", name="diskURI")
+    kind: str | None = None
     read_only: bool | None = None
 
 
