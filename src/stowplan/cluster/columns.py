@@ -1,0 +1,55 @@
+"""Column types, and the log by which readers learn which rows changed."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntColumn: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+_KEEP = 4096
+
+
+class ChangeLog:
+    """The rows that changed, in order. A reader keeps its position and asks for what came since.
+
+    Only the newest few thousand entries are kept: a reader further behind is told to look at every
+    row, which costs it less than replaying a long list.
+    """
+
+    __slots__ = ("_base", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: list[int] = []
+        self._base = 0
+
+    @property
+    def position(self) -> int:
+        """Where a reader that has seen everything stands."""
+        return self._base + len(self._rows)
+
+    def append(self, row: int) -> None:
+        self._rows.append(row)
+        if len(self._rows) > 2 * _KEEP:
+            del self._rows[:_KEEP]
+            self._base += _KEEP
+
+    def since(self, position: int) -> list[int] | None:
+        """The rows changed since `position` (with repeats), or None when that is too long ago."""
+        start = position - self._base
+        return self._rows[start:] if start >= 0 else None
+
+    def invalidate(self) -> None:
+        """Makes every reader look at every row again."""
+        self._base = self.position + 1
+        self._rows.clear()
+
+
+def grown(column: NDArray[np.generic], capacity: int) -> NDArray[np.generic]:
+    """The column with room for `capacity` rows (along its last axis), new rows zero."""
+    wider = np.zeros((*column.shape[:-1], capacity), column.dtype)
+    wider[..., : column.shape[-1]] = column
+    return wider

@@ -1,0 +1,70 @@
+"""The core with everything plugged together: a cluster, a configuration, and a decision per pod.
+
+cluster = Cluster()
+for obj in decode_yaml(text):
+    cluster.add(obj)
+decision = Scheduler(cluster).decide(pod)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from stowplan.cluster import Cluster
+from stowplan.config.defaults import default_configuration
+from stowplan.config.profiles import resolve_profiles
+from stowplan.config.types import KubeSchedulerConfiguration
+from stowplan.engine.decide import Decider
+from stowplan.engine.explain import explain
+from stowplan.engine.trace import Trace
+from stowplan.framework.contract import Client
+from stowplan.framework.decision import Decision
+from stowplan.framework.handle import Host, ReadOnlyClient
+from stowplan.framework.profile import Profile
+from stowplan.framework.registry import Registration
+from stowplan.objects import Pod
+from stowplan.plugins import IN_TREE
+
+
+class UnknownSchedulerError(LookupError):
+    """A pod that names a scheduler for which there is no profile."""
+
+
+class Scheduler:
+    """Decides pods by the profiles of a configuration. Knows no socket and no clock but what it is given."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        configuration: KubeSchedulerConfiguration | None = None,
+        *,
+        registry: Mapping[str, Registration] = IN_TREE,
+        client: Client | None = None,
+        now: Callable[[], float] = lambda: 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.cluster = cluster
+        self.configuration = configuration or default_configuration()
+        self.host = Host(cluster, client or ReadOnlyClient(), now, seed)
+        plans = resolve_profiles(self.configuration, registry)
+        self.profiles = {plan.scheduler_name: Profile(plan, registry, self.host) for plan in plans}
+        self._deciders = {name: Decider(profile) for name, profile in self.profiles.items()}
+
+    def decide(self, pod: Pod, attempt: int = 0) -> Decision:
+        """Which node the pod should go to, or why none. The cluster stays as it is."""
+        return self._deciders[self._profile_name(pod)].decide(pod, attempt)
+
+    def explain(self, pod: Pod) -> Trace:
+        """What every plugin says of every node for this pod, as of now."""
+        return explain(self.profiles[self._profile_name(pod)], pod)
+
+    def close(self) -> None:
+        for profile in self.profiles.values():
+            profile.close()
+
+    def _profile_name(self, pod: Pod) -> str:
+        name = pod.spec.scheduler_name
+        if name not in self.profiles:
+            known = ", ".join(sorted(self.profiles))
+            raise UnknownSchedulerError(f"Pod {pod.key} asks for scheduler {name!r}; there are {known}")
+        return name

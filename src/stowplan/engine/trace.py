@@ -1,0 +1,42 @@
+"""The full account of one decision, as data. Made only when somebody asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stowplan.framework.status import Status
+from stowplan.framework.trace import PreemptionTrace
+
+
+@dataclass(frozen=True)
+class PluginScore:
+    """One plugin's score of one node: as the plugin gave it, after normalising, and with its weight."""
+
+    raw: int
+    normalized: int
+    weighted: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What every plugin said of every node."""
+
+    pod: str
+    error: str = ""
+    prefilter: Status | None = None
+    """PreFilter's status, when it did not succeed."""
+    narrowed: tuple[str, ...] | None = None
+    """The nodes that PreFilter narrowed the search to."""
+    rejected: dict[str, Status] = field(default_factory=dict)
+    """The first rejecting status of each node that was looked at and rejected."""
+    feasible: tuple[str, ...] = ()
+    scores: dict[str, dict[str, PluginScore]] = field(default_factory=dict)
+    """Per feasible node and per plugin that did not skip."""
+    totals: dict[str, int] = field(default_factory=dict)
+    best: tuple[str, ...] = ()
+    message: str = ""
+    """The text of the pod's condition, before anything PostFilter adds."""
+    unschedulable_plugins: tuple[str, ...] = ()
+    preemption: PreemptionTrace | None = None
+    allocations: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Per feasible node: claim to `request driver/pool/device` of each device that it would be given."""

@@ -1,0 +1,60 @@
+"""The scheduling framework: the contract a plugin keeps, and the runtime that runs plugins.
+
+`contract.py` is the whole contract in one file. `profile.py` holds the plugins of one scheduler name by
+extension point, `memory.py` remembers their answers per pod shape, `decision.py` says what came out.
+This room knows no particular plugin, and no clock, socket or randomness of its own.
+"""
+
+from stowplan.framework.args import PluginArgs
+from stowplan.framework.contract import (
+    SKIP,
+    BindPlugin,
+    CycleState,
+    FilterPlugin,
+    Handle,
+    Narrow,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueuedPod,
+    QueueSortPlugin,
+    Reads,
+    ReservePlugin,
+    ScorePlugin,
+)
+from stowplan.framework.status import Code, Status, pending, unresolvable, unschedulable
+from stowplan.framework.verdict import Verdict
+
+__all__ = [
+    "SKIP",
+    "BindPlugin",
+    "Code",
+    "CycleState",
+    "FilterPlugin",
+    "Handle",
+    "Narrow",
+    "PermitPlugin",
+    "Plugin",
+    "PluginArgs",
+    "PostBindPlugin",
+    "PostFilterPlugin",
+    "PreBindPlugin",
+    "PreEnqueuePlugin",
+    "PreFilterPlugin",
+    "PreScorePlugin",
+    "QueueSortPlugin",
+    "QueuedPod",
+    "Reads",
+    "ReservePlugin",
+    "ScorePlugin",
+    "Status",
+    "Verdict",
+    "pending",
+    "unresolvable",
+    "unschedulable",
+]

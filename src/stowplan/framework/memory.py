@@ -1,0 +1,233 @@
+"""Remembered answers: what one plugin said of every node for one part of a pod's shape.
+
+This is the hot path. After a pod is placed, one row of the node table has changed; bringing a memory up
+to date then costs one call of the plugin's per-node form instead of a pass over all nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stowplan.cluster import Cluster, IntColumn, NodeRow, Nodes
+from stowplan.cluster.columns import grown
+from stowplan.framework.contract import (
+    MAX_SCORE,
+    CycleState,
+    FilterPlugin,
+    Plugin,
+    Reads,
+    ScorePlugin,
+    overrides,
+)
+from stowplan.framework.failure import PluginError
+from stowplan.framework.status import Status
+from stowplan.framework.verdict import Verdict
+from stowplan.objects import Pod
+
+_FEW = 6
+"""Up to this many changed rows the per-node form is cheaper than a pass in columns."""
+
+
+class RowMemory:
+    """The common part: which rows are up to date, and how the others are refreshed."""
+
+    def __init__(self, plugin: Plugin, cluster: Cluster, state: CycleState, pod: Pod) -> None:
+        self.plugin = plugin
+        self._cluster = cluster
+        self._state = state
+        self._pod = pod
+        self._reads_usage = Reads.USAGE in plugin.reads
+        self._column: IntColumn = np.zeros(cluster.table.capacity, np.int64)
+        self._node_position = -1
+        self._usage_position = -1
+        self.generation = 0
+        """Grows with every pass over all rows, after which codes may mean something else."""
+
+    @property
+    def column(self) -> IntColumn:
+        return self._column[: self._cluster.table.size]
+
+    def item(self, row: int) -> int:
+        return self._column.item(row)
+
+    def refresh(self) -> None:
+        """Asks the plugin about the rows that changed since the last time. Where it fails, nothing is
+        noted as seen, so the next attempt starts from the same place."""
+        table = self._cluster.table
+        node_position, usage_position = table.node_log.position, table.usage_log.position
+        rows = table.node_log.since(self._node_position) if node_position != self._node_position else []
+        if self._reads_usage and rows is not None and usage_position != self._usage_position:
+            used = table.usage_log.since(self._usage_position)
+            rows = None if used is None else rows + used
+        if rows is None or len(rows) * 2 > table.size:
+            self._refresh_all()
+        elif rows:
+            self._refresh_some(sorted({row for row in rows if row < table.size}))
+        self._node_position, self._usage_position = node_position, usage_position
+
+    def _refresh_all(self) -> None:
+        if len(self._column) != self._cluster.table.capacity:
+            self._column = np.zeros(self._cluster.table.capacity, np.int64)
+        self.generation += 1
+        self._ask(self._cluster.nodes)
+
+    def _refresh_some(self, rows: list[int]) -> None:
+        if len(self._column) != self._cluster.table.capacity:
+            self._column = grown(self._column, self._cluster.table.capacity)  # type: ignore[assignment]
+        if len(rows) <= _FEW:
+            for row in rows:
+                self._ask_one(NodeRow(self._cluster, row))
+        else:
+            self._ask(Nodes(self._cluster, np.array(rows, np.int64)))
+
+    def _ask(self, nodes: Nodes) -> None:
+        raise NotImplementedError
+
+    def _ask_one(self, node: NodeRow) -> None:
+        raise NotImplementedError
+
+
+class FilterMemory(RowMemory):
+    """Per row a code, 0 where the node passes. Codes of the columns form are the plugin's own; statuses
+    that its per-node form gave are numbered downwards from -1."""
+
+    plugin: FilterPlugin
+
+    def __init__(self, plugin: FilterPlugin, cluster: Cluster, state: CycleState, pod: Pod) -> None:
+        super().__init__(plugin, cluster, state, pod)
+        self._verdict = Verdict.passes(0)
+        self._numbers: dict[Status, int] = {}
+        self._statuses: list[Status] = []
+
+    def status_of(self, code: int) -> Status:
+        return self._statuses[-code - 1] if code < 0 else self._verdict.status_of(code)
+
+    def verdict(self) -> Verdict:
+        """All rows, as of now: a copy, because the column goes on changing."""
+        return Verdict(self.column.copy(), self.status_of)
+
+    def _ask(self, nodes: Nodes) -> None:
+        verdict = ask_filter(self.plugin, self._state, self._pod, nodes)
+        if nodes.everything:
+            self._column[: nodes.size] = verdict.codes
+            self._verdict = verdict
+            self._numbers.clear()
+            self._statuses.clear()
+            return
+        codes = verdict.codes.tolist()
+        for row, code in zip(nodes.row_numbers.tolist(), codes, strict=True):
+            self._note(row, verdict.status_of(code) if code else None)
+
+    def _ask_one(self, node: NodeRow) -> None:
+        self._note(node.row, ask_filter_node(self.plugin, self._state, self._pod, node))
+
+    def _note(self, row: int, status: Status | None) -> None:
+        if status is None:
+            self._column[row] = 0
+            return
+        before = self._column.item(row)
+        if before and self.status_of(before) == status:
+            return
+        number = self._numbers.get(status)
+        if number is None:
+            self._statuses.append(status)
+            number = self._numbers[status] = -len(self._statuses)
+        self._column[row] = number
+
+
+class ScoreMemory(RowMemory):
+    """Per row the plugin's score before normalising. `uniform` while all rows have the same, which makes
+    normalising pointless: it cannot tell one node from another."""
+
+    plugin: ScorePlugin
+
+    def __init__(self, plugin: ScorePlugin, cluster: Cluster, state: CycleState, pod: Pod) -> None:
+        super().__init__(plugin, cluster, state, pod)
+        self.normalizes = overrides(plugin, ScorePlugin, "normalize")
+        self.uniform = False
+
+    def _ask(self, nodes: Nodes) -> None:
+        scores = ask_score(self.plugin, self._state, self._pod, nodes)
+        if not self.normalizes:
+            check_range(self.plugin, scores)
+        self._column[nodes.rows] = scores
+        if nodes.everything:
+            self.uniform = bool(nodes.size) and int(scores.min()) == int(scores.max())
+        else:
+            self.uniform = self.uniform and bool((scores == self._column.item(0)).all())
+
+    def _ask_one(self, node: NodeRow) -> None:
+        plugin = self.plugin
+        try:
+            score = plugin.score_node(self._state, self._pod, node)
+        except Exception as problem:
+            raise PluginError(plugin.name, "score", problem) from problem
+        if not self.normalizes and not 0 <= score <= MAX_SCORE:
+            raise out_of_range(plugin, score)
+        row = node.row
+        if self.uniform and score != self._column.item(row):
+            self.uniform = self._cluster.table.size == 1
+        self._column[row] = score
+
+
+def ask_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Verdict:
+    """The plugin's verdict on these nodes; whatever is wrong with it is the plugin's failure."""
+    try:
+        verdict = plugin.filter(state, pod, nodes)
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"filter must return a Verdict, got {type(verdict).__name__}")
+        codes = verdict.codes
+        if codes.shape != (nodes.size,) or codes.dtype != np.int64:
+            raise TypeError(
+                f"filter must return {nodes.size} int64 codes, got {codes.dtype} of shape {codes.shape}"
+            )
+    except Exception as problem:
+        raise PluginError(plugin.name, "filter", problem) from problem
+    return verdict
+
+
+def ask_filter_node(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeRow) -> Status | None:
+    """The plugin's status for one node, None when it passes."""
+    try:
+        status = plugin.filter_node(state, pod, node)
+    except Exception as problem:
+        raise PluginError(plugin.name, "filter", problem) from problem
+    if status is not None and not (isinstance(status, Status) and status.rejected):
+        raise PluginError(plugin.name, "filter", status.message if isinstance(status, Status) else status)
+    return status
+
+
+def ask_score(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> IntColumn:
+    """The plugin's scores for these nodes."""
+    try:
+        scores = plugin.score(state, pod, nodes)
+        return as_column(scores, nodes.size, "score")
+    except Exception as problem:
+        raise PluginError(plugin.name, "score", problem) from problem
+
+
+def as_column(scores: object, size: int, method: str) -> IntColumn:
+    """Scores as a column of the right length and type."""
+    if isinstance(scores, (int, np.integer)) and not isinstance(scores, bool):
+        return np.full(size, scores, np.int64)
+    if not isinstance(scores, np.ndarray) or scores.shape != (size,) or scores.dtype != np.int64:
+        got = f"{scores.dtype} of shape {scores.shape}" if isinstance(scores, np.ndarray) else repr(scores)
+        raise TypeError(f"{method} must return {size} int64 scores, got {got}")
+    return scores
+
+
+def check_range(plugin: ScorePlugin, scores: IntColumn) -> None:
+    """After normalising, a score outside of 0 to 100 would drown the other plugins."""
+    if scores.size:
+        lowest, highest = int(scores.min()), int(scores.max())
+        if lowest < 0 or highest > MAX_SCORE:
+            raise out_of_range(plugin, lowest if lowest < 0 else highest)
+
+
+def out_of_range(plugin: ScorePlugin, score: int) -> PluginError:
+    return PluginError(
+        plugin.name,
+        "score",
+        f'plugin "{plugin.name}" returns an invalid score {score}, it should in the range of '
+        f"[0, {MAX_SCORE}] after normalizing",
+    )

@@ -1,0 +1,70 @@
+"""Which plugins there are: those of this package, and those that installed packages announce."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import NamedTuple
+
+from stowplan.framework.args import PluginArgs
+from stowplan.framework.contract import Plugin, points_of
+
+ENTRY_POINT_GROUP = "stowplan.plugins"
+
+
+class RegistryError(Exception):
+    """A plugin that cannot be registered: says which, where it comes from, and what to do."""
+
+
+class Registration(NamedTuple):
+    """What there is to know about a plugin before it is built."""
+
+    name: str
+    plugin: type[Plugin]
+    points: frozenset[str]
+    """The extension points it serves, by their names in a configuration: `preFilter`, `score`."""
+    args_type: type[PluginArgs]
+
+
+def register(plugins: Iterable[type[Plugin]]) -> dict[str, Registration]:
+    """Plugin classes by name; two of one name are an error."""
+    registry: dict[str, Registration] = {}
+    for plugin in plugins:
+        _add(registry, plugin, f"{plugin.__module__}.{plugin.__qualname__}")
+    return registry
+
+
+def discover(known: Mapping[str, Registration]) -> dict[str, Registration]:
+    """The known plugins and those that installed packages announce under `stowplan.plugins`."""
+    registry = dict(known)
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        _add(registry, _load(entry), f"entry point {entry.name} = {entry.value}")
+    return registry
+
+
+def _load(entry: EntryPoint) -> type[Plugin]:
+    where = f"entry point {entry.name} = {entry.value}"
+    try:
+        plugin = entry.load()
+    except Exception as problem:
+        raise RegistryError(
+            f"{where}: cannot be imported ({type(problem).__name__}: {problem}); fix or uninstall its package"
+        ) from problem
+    if not (isinstance(plugin, type) and issubclass(plugin, Plugin)):
+        raise RegistryError(f"{where}: {plugin!r} is not a class derived from stowplan.framework.Plugin")
+    return plugin
+
+
+def _add(registry: dict[str, Registration], plugin: type[Plugin], where: str) -> None:
+    points = points_of(plugin)
+    if not points:
+        raise RegistryError(
+            f"{where}: {plugin.name} serves no extension point; derive it from FilterPlugin, ScorePlugin, …"
+        )
+    if plugin.name in registry:
+        other = registry[plugin.name].plugin
+        raise RegistryError(
+            f"{where}: the name {plugin.name} is taken by {other.__module__}.{other.__qualname__}; "
+            "give the class another `name`"
+        )
+    registry[plugin.name] = Registration(plugin.name, plugin, points, plugin.Args)

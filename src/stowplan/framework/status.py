@@ -1,0 +1,69 @@
+"""What a plugin says of a pod, or of a pod on a node."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Code(IntEnum):
+    """Upstream's codes, with upstream's numbers."""
+
+    SUCCESS = 0
+    ERROR = 1
+    UNSCHEDULABLE = 2
+    UNRESOLVABLE = 3
+    """Unschedulable, and removing pods from the node would not help."""
+    WAIT = 4
+    SKIP = 5
+    PENDING = 6
+
+    @property
+    def label(self) -> str:
+        """The name that upstream uses in metrics and texts."""
+        return _LABELS[self]
+
+
+_LABELS = ("Success", "Error", "Unschedulable", "UnschedulableAndUnresolvable", "Wait", "Skip", "Pending")
+_REJECTIONS = frozenset((Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING))
+
+
+class Status(NamedTuple):
+    """A code and the reasons for it. Success has no Status: plugins return None for it."""
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the pod was turned away by a rule, rather than by an error."""
+        return self.code in _REJECTIONS
+
+    @property
+    def message(self) -> str:
+        return ", ".join(self.reasons)
+
+    def by(self, plugin: str) -> Status:
+        """The same, said by this plugin, unless it already says by whom."""
+        return self if self.plugin else self._replace(plugin=plugin)
+
+
+def unschedulable(*reasons: str) -> Status:
+    """Not now; removing pods from the node might help."""
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Status:
+    """Not now, and removing pods from the node would not help."""
+    return Status(Code.UNRESOLVABLE, reasons)
+
+
+def pending(*reasons: str) -> Status:
+    """Not now; when the plugin's event comes the pod is tried again at once."""
+    return Status(Code.PENDING, reasons)
+
+
+def error(*reasons: str) -> Status:
+    """Something went wrong: the pod is tried again after a while."""
+    return Status(Code.ERROR, reasons)
