@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import msgspec
 
 from stowplan.cluster.counters import PodCounters
+from stowplan.cluster.domains import DomainIndex
 from stowplan.cluster.nodetable import NodeTable
 from stowplan.cluster.nominations import Nominations
 from stowplan.cluster.order import ZoneOrder
@@ -51,6 +52,7 @@ class Cluster:
         self.table = NodeTable()
         self.counters = PodCounters(self.table.capacity)
         self.terms = AffinityTerms(self.table.capacity)
+        self.domains = DomainIndex(self)
         self.ports = PortIndex()
         self.volume_users = VolumeUsers()
         self.nominations = Nominations()
@@ -108,7 +110,6 @@ class Cluster:
             self.put_node(obj)
         elif (table := self._tables.get(type(obj))) is not None:
             before = table.put(obj)
-            self._namespace_changed(obj)
             self._undoing(lambda: self._put_back(table, obj, before))
 
     update = add
@@ -121,7 +122,6 @@ class Cluster:
             self.remove_node(obj.name)
         elif (table := self._tables.get(type(obj))) is not None:
             before = table.pop(object_key(obj))
-            self._namespace_changed(obj)
             if before is not None:
                 self._undoing(lambda: self._put_back(table, obj, before))
 
@@ -130,12 +130,6 @@ class Cluster:
             table.pop(object_key(obj))
         else:
             table.put(before)
-        self._namespace_changed(obj)
-
-    def _namespace_changed(self, obj: Named) -> None:
-        """Terms may select namespaces by label, so what counters count may have changed."""
-        if isinstance(obj, Namespace):
-            self.counters.matchers_changed()
 
     # Nodes
 
@@ -225,20 +219,18 @@ class Cluster:
         """A pod as the API server has it: placed, moved, changed, or (without a node) not counted here.
         An assumed pod that is seen on a node is thereby confirmed."""
         before = self.pods.get(pod.uid)
-        assumed = self.assumed.get(pod.uid)
-        if before is not None:
-            if before.node_name == pod.node_name and same_for_columns(before, pod):
-                self._replace_pod(pod)
-                self._undoing(lambda: self._replace_pod(before))
-            else:
+        if before is not None and same_for_columns(before, pod):
+            self._replace_pod(pod)
+            self._undoing(lambda: self._replace_pod(before))
+        else:
+            if before is not None:
                 self._take_out(before)
                 self._undoing(lambda: self._put_in(before))
-                before = None
-        if before is None and pod.node_name:
-            self._put_in(pod)
-            self._undoing(lambda: self._take_out(pod))
+            if pod.node_name:
+                self._put_in(pod)
+                self._undoing(lambda: self._take_out(pod))
+        assumed = self.assumed.pop(pod.uid, None)
         if assumed is not None:
-            del self.assumed[pod.uid]
             self._undoing(lambda: self.assumed.__setitem__(pod.uid, assumed))
 
     def remove_pod(self, uid: str) -> None:
@@ -344,7 +336,8 @@ class Cluster:
 def same_for_columns(before: Pod, after: Pod) -> bool:
     """Whether a changed pod still counts the same everywhere."""
     return (
-        before.spec is after.spec
+        before.node_name == after.node_name
+        and before.spec is after.spec
         and before.labels is after.labels
         and before.namespace == after.namespace
         and (before.deleted is None) == (after.deleted is None)

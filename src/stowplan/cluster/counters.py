@@ -7,22 +7,14 @@ and a counter in use is brought up to date by adding one number when a pod comes
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import NamedTuple
 
-import numpy as np
-
-from stowplan.cluster.columns import IntColumn, grown
+from stowplan.cluster.domains import RowCounts
+from stowplan.cluster.matching import MatcherIndex, PodMatcher
 from stowplan.objects import Labels, Pod
 
-_MAX_COUNTERS = 1024
-
-
-class PodMatcher(Protocol):
-    """Which pods a counter counts: hashable, so that equal questions share one column."""
-
-    def matches(self, namespace: str, labels: Labels) -> bool: ...
-    def __hash__(self) -> int: ...
+MAX_COUNTERS = 1024
 
 
 class GroupKey(NamedTuple):
@@ -36,40 +28,28 @@ class GroupKey(NamedTuple):
 class PodGroup:
     """The placed pods of one key: how many on which row, and the counters that count them."""
 
-    __slots__ = ("counters", "key", "rows", "total")
+    __slots__ = ("counters", "rows", "total")
 
-    def __init__(self, key: GroupKey) -> None:
-        self.key = key
+    def __init__(self) -> None:
         self.rows: dict[int, int] = {}
         self.total = 0
         self.counters: list[PodCounter] = []
 
 
-class PodCounter:
+class PodCounter(RowCounts):
     """Per row, the number of placed pods that a matcher matches."""
 
-    __slots__ = ("_column", "matcher", "terminating_too", "total")
+    __slots__ = ("matcher", "terminating_too")
 
     def __init__(self, matcher: PodMatcher, terminating_too: bool, capacity: int) -> None:
+        super().__init__(capacity)
         self.matcher = matcher
         self.terminating_too = terminating_too
-        self.total = 0
-        self._column: IntColumn = np.zeros(capacity, np.int64)
-
-    def column(self, size: int) -> IntColumn:
-        return self._column[:size]
 
     def counts(self, key: GroupKey) -> bool:
         return (self.terminating_too or not key.terminating) and self.matcher.matches(
             key.namespace, key.labels
         )
-
-    def add(self, row: int, amount: int) -> None:
-        self._column[row] += amount
-        self.total += amount
-
-    def grow(self, capacity: int) -> None:
-        self._column = grown(self._column, capacity)  # type: ignore[assignment]
 
 
 class PodCounters:
@@ -81,32 +61,36 @@ class PodCounters:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._groups: dict[GroupKey, PodGroup] = {}
-        self._counters: OrderedDict[Hashable, PodCounter] = OrderedDict()
+        self._groups: dict[str, dict[GroupKey, PodGroup]] = {}
+        self._counters: OrderedDict[tuple[PodMatcher, bool], PodCounter] = OrderedDict()
+        self._index: MatcherIndex[PodCounter] = MatcherIndex()
 
     def counter(self, matcher: PodMatcher, *, terminating_too: bool = True) -> PodCounter:
         """The counter for this matcher, made from the groups when it is new."""
-        key = (matcher, terminating_too)
-        counter = self._counters.get(key)
+        question = (matcher, terminating_too)
+        counter = self._counters.get(question)
         if counter is not None:
-            self._counters.move_to_end(key)
+            self._counters.move_to_end(question)
             return counter
-        counter = self._counters[key] = PodCounter(matcher, terminating_too, self._capacity)
-        for group in self._groups.values():
-            if counter.counts(group.key):
+        counter = self._counters[question] = PodCounter(matcher, terminating_too, self._capacity)
+        self._index.add(counter, matcher.namespaces, matcher.anchor)
+        for key, group in self._groups_in(matcher.namespaces):
+            if counter.counts(key):
                 group.counters.append(counter)
-                for row, amount in group.rows.items():
-                    counter.add(row, amount)
-        if len(self._counters) > _MAX_COUNTERS:
+                counter.add_all(group.rows)
+        if len(self._counters) > MAX_COUNTERS:
             self._forget(self._counters.popitem(last=False)[1])
         return counter
 
     def add(self, pod: Pod, row: int, amount: int) -> None:
         """A pod came to a row (amount 1) or left it (-1)."""
         key = GroupKey(pod.namespace, pod.labels, pod.deleted is not None)
-        group = self._groups.get(key)
+        groups = self._groups.setdefault(pod.namespace, {})
+        group = groups.get(key)
         if group is None:
-            group = self._groups[key] = self._new_group(key)
+            group = groups[key] = PodGroup()
+            candidates = self._index.candidates(key.namespace, key.labels)
+            group.counters = [counter for counter in candidates if counter.counts(key)]
         left = group.rows.get(row, 0) + amount
         if left:
             group.rows[row] = left
@@ -116,23 +100,20 @@ class PodCounters:
         for counter in group.counters:
             counter.add(row, amount)
         if not group.total:
-            del self._groups[key]
+            del groups[key]
+            if not groups:
+                del self._groups[pod.namespace]
 
-    def _new_group(self, key: GroupKey) -> PodGroup:
-        group = PodGroup(key)
-        group.counters = [counter for counter in self._counters.values() if counter.counts(key)]
-        return group
+    def _groups_in(self, namespaces: frozenset[str] | None) -> Iterable[tuple[GroupKey, PodGroup]]:
+        for namespace in self._groups if namespaces is None else namespaces:
+            yield from self._groups.get(namespace, {}).items()
 
     def _forget(self, counter: PodCounter) -> None:
-        for group in self._groups.values():
+        namespaces = counter.matcher.namespaces
+        self._index.remove(counter, namespaces, counter.matcher.anchor)
+        for _, group in self._groups_in(namespaces):
             if counter in group.counters:
                 group.counters.remove(counter)
-
-    def matchers_changed(self) -> None:
-        """What a matcher answers may have changed (a namespace's labels did): count everything again."""
-        self._counters.clear()
-        for group in self._groups.values():
-            group.counters.clear()
 
     def grow(self, capacity: int) -> None:
         self._capacity = capacity

@@ -19,9 +19,8 @@ from stowplan.objects import Labels, Node, Pod, Taint
 
 if TYPE_CHECKING:
     from stowplan.cluster.cluster import Cluster
-    from stowplan.cluster.counters import PodCounter
+    from stowplan.cluster.domains import RowCounts
     from stowplan.cluster.nodetable import NodeTable
-    from stowplan.cluster.terms import TermEntry
 
 Rows = NDArray[np.int64] | slice
 
@@ -166,7 +165,7 @@ class Nodes:
         answers = np.fromiter(map(judge, self.table.taints.sets), np.int64, len(self.table.taints.sets))
         return answers[self.table.taint_numbers[self.rows]]
 
-    def count(self, counter: PodCounter | TermEntry) -> IntColumn:
+    def count(self, counter: RowCounts) -> IntColumn:
         """A counter's column for these nodes."""
         return counter.column(self.table.size)[self.rows]
 
