@@ -17,7 +17,7 @@ from stowplan.framework.contract import SKIP, CycleState, Narrow, ScorePlugin
 from stowplan.framework.failure import PluginError
 from stowplan.framework.memory import as_column, ask_filter, ask_filter_node, ask_score, check_range
 from stowplan.framework.profile import Profile
-from stowplan.framework.shapes import PreFilterAnswer, ask_pre_filter, ask_pre_score
+from stowplan.framework.shapes import NO_CONCERN, PreFilterAnswer, ask_pre_filter, ask_pre_score, ask_shape
 from stowplan.framework.status import Code, Status, unresolvable
 from stowplan.framework.verdict import Verdict
 from stowplan.objects import Pod
@@ -72,7 +72,7 @@ def _nothing_left(narrowing: frozenset[str]) -> Status:
 def run_pre_filters(profile: Profile, state: CycleState, pod: Pod) -> PreFilterOutcome:
     """All PreFilter plugins, in order."""
     nodes = profile.host.cluster.nodes
-    concerned = {plugin.name for plugin in profile.plugins.values() if plugin.concerns(pod)}
+    concerned = {name for name, plugin in profile.plugins.items() if ask_shape(plugin, pod) is not NO_CONCERN}
     state.skipped_filters |= profile.plugins.keys() - concerned
     state.skipped_scores |= profile.plugins.keys() - concerned
 

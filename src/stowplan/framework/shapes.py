@@ -7,8 +7,8 @@ scores, -1 where it is rejected. What cannot be remembered is asked at every dec
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import TypeAlias
+from collections.abc import Hashable, Mapping
+from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -38,6 +38,11 @@ _PLAN_BYTES = 64 << 20
 _COLUMNS_PER_PLAN = 6
 _MAX_SHAPES = 20_000
 
+LIVE: Final = object()
+"""In place of a part of the shape: this plugin is asked at every decision."""
+NO_CONCERN: Final = object()
+"""In place of a part of the shape: this plugin has nothing to do with such pods."""
+
 PreFilterAnswer: TypeAlias = Status | Narrow | None
 
 
@@ -45,11 +50,11 @@ class ShapePlan:
     """How to decide pods of one shape. Filters and scores are in the order of the profile; those that
     are remembered stand beside those that must be asked every time."""
 
-    def __init__(self, profile: Profile, pod: Pod, memories: Memories) -> None:
+    def __init__(self, profile: Profile, pod: Pod, parts: Mapping[str, Hashable], memories: Memories) -> None:
         self.profile = profile
         self.cluster: Cluster = profile.host.cluster
         self.state = CycleState()
-        self.concerned = frozenset(p.name for p in profile.plugins.values() if p.concerns(pod))
+        self._parts = parts
         self.pre_answers: dict[str, PreFilterAnswer] = {}
         self._ask_pre_points(pod)
         self.fixed = all(answer is None or answer == SKIP for answer in self.pre_answers.values())
@@ -63,7 +68,7 @@ class ShapePlan:
             if self._asked_always(plugin):
                 self.live_filters.append((number, plugin))
             elif self._remembered(plugin) and plugin.name not in self.state.skipped_filters:
-                self.filters.append((number, memories.filter(plugin, self.state, pod)))
+                self.filters.append((number, memories.filter(plugin, parts[plugin.name], self.state, pod)))
         self.scores: list[tuple[int, ScoreMemory]] = []
         self.live_scores: list[tuple[int, ScorePlugin]] = []
         for plugin in profile.scores:
@@ -71,7 +76,7 @@ class ShapePlan:
             if self._asked_always(plugin):
                 self.live_scores.append((weight, plugin))
             elif self._remembered(plugin) and plugin.name not in self.state.skipped_scores:
-                self.scores.append((weight, memories.score(plugin, self.state, pod)))
+                self.scores.append((weight, memories.score(plugin, parts[plugin.name], self.state, pod)))
         self._memories: list[RowMemory] = [memory for _, memory in (*self.filters, *self.scores)]
 
         self._rejected_by: IntColumn = np.zeros(0, np.int64)
@@ -88,10 +93,11 @@ class ShapePlan:
         """Grows whenever another filter, or none, rejects some row, or for another reason."""
 
     def _asked_always(self, plugin: Plugin) -> bool:
-        return Reads.CLUSTER in plugin.reads and plugin.name in self.concerned
+        return self._parts[plugin.name] is LIVE
 
     def _remembered(self, plugin: Plugin) -> bool:
-        return Reads.CLUSTER not in plugin.reads and plugin.name in self.concerned
+        part = self._parts[plugin.name]
+        return part is not LIVE and part is not NO_CONCERN
 
     def _ask_pre_points(self, pod: Pod) -> None:
         """PreFilter and PreScore of remembered plugins depend on the shape alone: once is enough."""
@@ -220,15 +226,15 @@ class Memories:
         self._cluster = cluster
         self._known: WeakValueDictionary[Hashable, RowMemory] = WeakValueDictionary()
 
-    def filter(self, plugin: FilterPlugin, state: CycleState, pod: Pod) -> FilterMemory:
-        key = ("filter", plugin, plugin.shape(pod))
+    def filter(self, plugin: FilterPlugin, part: Hashable, state: CycleState, pod: Pod) -> FilterMemory:
+        key = ("filter", plugin, part)
         memory = self._known.get(key)
         if not isinstance(memory, FilterMemory):
             memory = self._known[key] = FilterMemory(plugin, self._cluster, state, pod)
         return memory
 
-    def score(self, plugin: ScorePlugin, state: CycleState, pod: Pod) -> ScoreMemory:
-        key = ("score", plugin, plugin.shape(pod))
+    def score(self, plugin: ScorePlugin, part: Hashable, state: CycleState, pod: Pod) -> ScoreMemory:
+        key = ("score", plugin, part)
         memory = self._known.get(key)
         if not isinstance(memory, ScoreMemory):
             memory = self._known[key] = ScoreMemory(plugin, self._cluster, state, pod)
@@ -251,15 +257,12 @@ class ShapePlans:
 
     def _find(self, shape: Hashable, pod: Pod) -> ShapePlan:
         """Different shapes may ask all plugins the same: they share a plan."""
-        parts = tuple(
-            plugin.shape(pod) if Reads.CLUSTER not in plugin.reads else None
-            for plugin in self._profile.plugins.values()
-        )
-        concerned = tuple(plugin.concerns(pod) for plugin in self._profile.plugins.values())
-        plan = self._plans.get((parts, concerned))
+        parts = {name: ask_shape(plugin, pod) for name, plugin in self._profile.plugins.items()}
+        key = tuple(parts.values())
+        plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[parts, concerned] = ShapePlan(self._profile, pod, self._memories)
-        self._plans.move_to_end((parts, concerned))
+            plan = self._plans[key] = ShapePlan(self._profile, pod, parts, self._memories)
+        self._plans.move_to_end(key)
         self._trim()
         self._by_shape[shape] = plan
         return plan
@@ -271,6 +274,20 @@ class ShapePlans:
             self._by_shape.clear()
             while len(self._plans) > most:
                 self._plans.popitem(last=False)
+
+
+def ask_shape(plugin: Plugin, pod: Pod) -> Hashable:
+    """What tells pods of one plan from others, as far as this plugin goes."""
+    try:
+        if not plugin.concerns(pod):
+            return NO_CONCERN
+        if Reads.CLUSTER in plugin.reads:
+            return LIVE
+        part = plugin.shape(pod)
+        hash(part)
+        return part
+    except Exception as problem:
+        raise PluginError(plugin.name, "shape", problem) from problem
 
 
 def ask_pre_filter(plugin: PreFilterPlugin, state: CycleState, pod: Pod, nodes: object) -> PreFilterAnswer:

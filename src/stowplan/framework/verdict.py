@@ -48,6 +48,9 @@ class Verdict:
     @classmethod
     def of(cls, statuses: Sequence[Status | None]) -> Verdict:
         """From a status per node, as the per-node form gives them."""
+        for status in statuses:
+            if status is not None and not (isinstance(status, Status) and status.rejected):
+                raise ValueError(status.message if isinstance(status, Status) else f"{status!r} is no status")
         numbers: dict[Status | None, int] = {None: 0}
         codes = [numbers.setdefault(status, len(numbers)) for status in statuses]
         words = list(numbers)
