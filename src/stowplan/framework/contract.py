@@ -14,7 +14,7 @@ What an answer depends on is declared in `reads`. Without a declaration nothing 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Coroutine, Hashable, Mapping
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -124,6 +124,11 @@ class Handle(Protocol):
 
     def now(self) -> float:
         """The time, in seconds since the epoch, by the clock of the host."""
+        ...
+
+    def later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Has something done in the world soon, from a point that cannot wait for it (PostFilter,
+        Unreserve). Nobody hears of a failure but the log; a host that only decides drops the work."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,6 +32,11 @@ class ReadOnlyClient:
         raise PermissionError(f"{obj.name} is not patched: this scheduler only decides")
 
 
+def drop(work: Coroutine[Any, Any, None]) -> None:
+    """Does not do the work: for hosts that only decide."""
+    work.close()
+
+
 @dataclass
 class Host:
     """The surroundings of the core. One host serves all profiles."""
@@ -39,6 +44,7 @@ class Host:
     cluster: Cluster
     client: Client = field(default_factory=ReadOnlyClient)
     now: Callable[[], float] = lambda: 0.0
+    later: Callable[[Coroutine[Any, Any, None]], None] = drop
     seed: int = 0
 
 
@@ -63,3 +69,6 @@ class ProfileHandle:
 
     def now(self) -> float:
         return self.host.now()
+
+    def later(self, work: Coroutine[Any, Any, None]) -> None:
+        self.host.later(work)
