@@ -14,7 +14,7 @@ from stowplan.objects.base import ObjectError, Record
 from stowplan.objects.checks import FieldError, quantity_check
 from stowplan.objects.meta import KubeObject, ObjectMeta, decode_time, intern_labels
 from stowplan.objects.node import Node
-from stowplan.objects.pod import Pod, PodSpec, PodStatus
+from stowplan.objects.pod import NO_SPEC, Pod, PodSpec, PodStatus
 
 Json: TypeAlias = bytes | bytearray | memoryview | msgspec.Raw | str
 Source: TypeAlias = Json | Mapping[str, Any]
@@ -113,7 +113,7 @@ _check_status = quantity_check(PodStatus)
 _check_spec = quantity_check(PodSpec)
 _spec_encoder = msgspec.json.Encoder(order="deterministic")
 _spec_decoder = msgspec.json.Decoder(PodSpec)
-_shapes: WeakValueDictionary[bytes, PodSpec] = WeakValueDictionary()
+_shapes = WeakValueDictionary({_spec_encoder.encode(NO_SPEC): NO_SPEC})
 
 
 def _build_pod(wire: Any) -> Pod:

@@ -15,6 +15,7 @@ except ImportError:  # PyYAML without libyaml: the same, slower
     from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
 
 _MERGE = "tag:yaml.org,2002:merge"
+_TEXT = "tag:yaml.org,2002:str"
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
@@ -26,26 +27,22 @@ class _Loader(_SafeLoader):
         for key_node, _ in node.value:
             if key_node.tag == _MERGE:
                 continue
-            key = key_node.value
-            if isinstance(key_node, yaml.ScalarNode) and key in seen:
+            if isinstance(key_node, yaml.ScalarNode) and key_node.value in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f'key "{key}" is given twice', key_node.start_mark
+                    None, None, f'key "{key_node.value}" is given twice', key_node.start_mark
                 )
-            seen.add(str(key))
-        built = super().construct_mapping(node, deep=deep)
-        return {_key_text(key): value for key, value in built.items()}
+            seen.add(str(key_node.value))
+        self.flatten_mapping(node)
+        for key_node, _ in node.value:
+            if isinstance(key_node, yaml.ScalarNode):
+                key_node.tag = _TEXT
+        return super().construct_mapping(node, deep=deep)
 
 
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
     for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
 }
-
-
-def _key_text(key: Hashable) -> str:
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    return str(key)
 
 
 def load_documents(text: str | bytes) -> Iterator[Mapping[str, Any]]:
