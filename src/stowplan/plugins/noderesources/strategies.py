@@ -1,0 +1,132 @@
+"""How full a node may get: the strategies that turn requested and offered amounts into a score.
+
+Every strategy has two forms that agree: `one` for one resource of one node, `many` for stacked columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from stowplan.cluster import IntColumn, Mask
+from stowplan.plugins.noderesources.args import (
+    LEAST_ALLOCATED,
+    MOST_ALLOCATED,
+    ScoringStrategy,
+    UtilizationShapePoint,
+)
+from stowplan.plugins.noderesources.columns import Offered
+
+_SCORE_SCALE = 10
+"""Shapes are given in scores of 0 to 10."""
+
+
+class Strategy:
+    """A score per resource, and what they are together: their weighted mean, rounded down."""
+
+    def one(self, requested: int, capacity: int) -> int:
+        """The score of one resource of one node; the capacity is not 0."""
+        raise NotImplementedError
+
+    def many(self, requested: IntColumn, offered: Offered) -> IntColumn:
+        """`one` in columns; whatever it is where nothing is offered."""
+        raise NotImplementedError
+
+    def together(self, scores: Sequence[tuple[int, int]]) -> int:
+        """From the scores and weights of the resources that a node offers."""
+        weights = sum([weight for _, weight in scores])
+        return sum([score * weight for score, weight in scores]) // weights if weights else 0
+
+    def all_together(self, scores: IntColumn, weights: IntColumn, missing: Mask | None) -> IntColumn:
+        """`together` in columns."""
+        if missing is None:
+            mean: IntColumn = _weighted_sum(scores, weights) // int(weights.sum())
+            return mean
+        counted = np.where(missing, 0, weights)
+        total: IntColumn = (scores * counted).sum(axis=0) // np.maximum(counted.sum(axis=0), 1)
+        return total
+
+
+class LeastAllocated(Strategy):
+    """The emptier, the better: spreads load."""
+
+    def one(self, requested: int, capacity: int) -> int:
+        return (capacity - requested) * 100 // capacity if requested <= capacity else 0
+
+    def many(self, requested: IntColumn, offered: Offered) -> IntColumn:
+        return offered.percent(np.maximum(offered.whole - requested, 0))
+
+
+class MostAllocated(Strategy):
+    """The fuller, the better: keeps nodes free."""
+
+    def one(self, requested: int, capacity: int) -> int:
+        return min(requested, capacity) * 100 // capacity
+
+    def many(self, requested: IntColumn, offered: Offered) -> IntColumn:
+        return offered.percent(np.minimum(requested, offered.whole))
+
+
+class RequestedToCapacityRatio(Strategy):
+    """A score function of the utilization, straight between given points. Resources that score 0 do not
+    count at all, and the mean is rounded to the nearest."""
+
+    def __init__(self, shape: Sequence[UtilizationShapePoint]) -> None:
+        self._scores = [_interpolate(shape, utilization) for utilization in range(101)]
+        self._column = np.array(self._scores, np.int64)
+
+    def one(self, requested: int, capacity: int) -> int:
+        return self._scores[min(requested, capacity) * 100 // capacity]
+
+    def many(self, requested: IntColumn, offered: Offered) -> IntColumn:
+        return self._column[offered.percent(np.minimum(requested, offered.whole))]
+
+    def together(self, scores: Sequence[tuple[int, int]]) -> int:
+        counting = [(score, weight) for score, weight in scores if score > 0]
+        weights = sum(weight for _, weight in counting)
+        total = sum(score * weight for score, weight in counting)
+        return (2 * total + weights) // (2 * weights) if weights else 0
+
+    def all_together(self, scores: IntColumn, weights: IntColumn, missing: Mask | None) -> IntColumn:
+        counts = scores > 0 if missing is None else (scores > 0) & ~missing
+        counted = np.where(counts, weights, 0)
+        total = (scores * counted).sum(axis=0)
+        divisor = np.maximum(counted.sum(axis=0), 1)
+        rounded: IntColumn = (2 * total + divisor) // (2 * divisor)
+        return np.where(total > 0, rounded, 0)
+
+
+def strategy_of(config: ScoringStrategy) -> Strategy:
+    """The strategy that the arguments name."""
+    if config.type == LEAST_ALLOCATED:
+        return LeastAllocated()
+    if config.type == MOST_ALLOCATED:
+        return MostAllocated()
+    ratio = config.requested_to_capacity_ratio
+    if ratio is None or not ratio.shape:
+        raise ValueError(
+            "scoringStrategy.requestedToCapacityRatio.shape: at least one point must be specified"
+        )
+    return RequestedToCapacityRatio(ratio.shape)
+
+
+def _interpolate(shape: Sequence[UtilizationShapePoint], utilization: int) -> int:
+    if utilization <= shape[0].utilization:
+        return shape[0].score * _SCORE_SCALE
+    for left, right in pairwise(shape):
+        if utilization <= right.utilization:
+            rise = (right.score - left.score) * _SCORE_SCALE * (utilization - left.utilization)
+            width = right.utilization - left.utilization
+            step = abs(rise) // width
+            return left.score * _SCORE_SCALE + (step if rise >= 0 else -step)
+    return shape[-1].score * _SCORE_SCALE
+
+
+def _weighted_sum(scores: IntColumn, weights: IntColumn) -> IntColumn:
+    """The sum over resources; additions of whole columns are quicker than summing along the short axis."""
+    total: IntColumn = scores[0] * weights.item(0) if weights.item(0) != 1 else scores[0]
+    for score, weight in zip(scores[1:], weights.ravel().tolist()[1:], strict=True):
+        total = total + (score if weight == 1 else score * weight)
+    return total
