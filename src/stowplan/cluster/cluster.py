@@ -110,6 +110,7 @@ class Cluster:
             self.put_node(obj)
         elif (table := self._tables.get(type(obj))) is not None:
             before = table.put(obj)
+            self._table_changed(obj)
             self._undoing(lambda: self._put_back(table, obj, before))
 
     update = add
@@ -122,6 +123,7 @@ class Cluster:
             self.remove_node(obj.name)
         elif (table := self._tables.get(type(obj))) is not None:
             before = table.pop(object_key(obj))
+            self._table_changed(obj)
             if before is not None:
                 self._undoing(lambda: self._put_back(table, obj, before))
 
@@ -130,6 +132,12 @@ class Cluster:
             table.pop(object_key(obj))
         else:
             table.put(before)
+        self._table_changed(obj)
+
+    def _table_changed(self, obj: Named) -> None:
+        """Device classes say which extended resources devices stand in for, on whatever node."""
+        if isinstance(obj, DeviceClass):
+            self.table.node_log.invalidate()
 
     # Nodes
 
@@ -334,13 +342,14 @@ class Cluster:
 
 
 def same_for_columns(before: Pod, after: Pod) -> bool:
-    """Whether a changed pod still counts the same everywhere."""
+    """Whether a changed pod still counts the same everywhere. When it started says how important it is."""
     return (
         before.node_name == after.node_name
         and before.spec is after.spec
         and before.labels is after.labels
         and before.namespace == after.namespace
         and (before.deleted is None) == (after.deleted is None)
+        and before.status.start_time == after.status.start_time
         and before.status.container_statuses == after.status.container_statuses
         and before.status.init_container_statuses == after.status.init_container_statuses
     )

@@ -82,6 +82,12 @@ class NodeTable:
     def usage(self, number: int) -> IntColumn:
         return self.all_usage[number, : self.size]
 
+    def resource_column(self, name: str) -> int:
+        """The column of a resource, made if there is none yet."""
+        number = self.resources.number(name)
+        self._widen()
+        return number
+
     @property
     def taint_numbers(self) -> IntColumn:
         """Per row, an index into `taints.sets`."""
@@ -166,14 +172,14 @@ class NodeTable:
     # Pods
 
     def add_usage(self, pod: Pod, row: int) -> None:
-        usage = self._usage(pod)
+        usage = self.usage_of(pod)
         self.all_usage[: len(usage), row] += usage
 
     def remove_usage(self, pod: Pod, row: int) -> None:
-        usage = self._usage(pod)
+        usage = self.usage_of(pod)
         self.all_usage[: len(usage), row] -= usage
 
-    def _usage(self, pod: Pod) -> IntColumn:
+    def usage_of(self, pod: Pod) -> IntColumn:
         """What one placed pod adds to each column: computed once per shape."""
         shared = not pod.status.container_statuses and not pod.status.init_container_statuses
         if shared and (known := self._usage_of.get(pod.spec)) is not None:
