@@ -155,11 +155,11 @@ class DomainCounts:
     Changes are kept beside the sums, so that a clone for each of thousands of trials is cheap.
     """
 
-    __slots__ = ("_base", "_changes", "_lowest", "domains", "total")
+    __slots__ = ("_base", "_changes", "_lowest", "_total", "domains")
 
     def __init__(self, domains: Domains, sums: IntColumn) -> None:
         self.domains = domains
-        self.total = int(sums.sum())
+        self._total: int | None = None
         self._base = sums
         self._changes: dict[int, int] = {}
         self._lowest: tuple[int, int, int] | None = None
@@ -167,7 +167,7 @@ class DomainCounts:
     def clone(self) -> DomainCounts:
         twin = DomainCounts.__new__(DomainCounts)
         twin.domains = self.domains
-        twin.total = self.total
+        twin._total = self.total
         twin._base = self._base
         twin._changes = dict(self._changes)
         twin._lowest = self._lowest
@@ -177,8 +177,15 @@ class DomainCounts:
         """Counts a change on a row, if the row is one that counts."""
         domain = self.domains.members.item(row)
         if domain != self.domains.missing:
+            self._total = self.total + amount
             self._changes[domain] = self._changes.get(domain, 0) + amount
-            self.total += amount
+
+    @property
+    def total(self) -> int:
+        """All that is counted, in whichever domain."""
+        if self._total is None:
+            self._total = int(self._base.sum())
+        return self._total
 
     def at(self, domain: int) -> int:
         number: int = self._base.item(domain)
