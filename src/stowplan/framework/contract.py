@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Hashable, Mapping
 from enum import Flag, auto
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -51,7 +51,15 @@ class Reads(Flag):
     """Anything else: pods on other nodes, volumes, claims, the plugin's own memory. Never remembered."""
 
 
-T = TypeVar("T")
+class _AskAlways:
+    """The type of `ASK_ALWAYS`."""
+
+    def __repr__(self) -> str:
+        return "ASK_ALWAYS"
+
+
+ASK_ALWAYS = _AskAlways()
+"""As a shape: for such pods the answer depends on more than `reads` says, and must not be remembered."""
 
 
 class CycleState(dict[Hashable, Any]):
@@ -126,6 +134,10 @@ class Handle(Protocol):
         """The time, in seconds since the epoch, by the clock of the host."""
         ...
 
+    async def sleep(self, seconds: float) -> None:
+        """Waits until this much time has gone by, by the same clock."""
+        ...
+
     def later(self, work: Coroutine[Any, Any, None]) -> None:
         """Has something done in the world soon, from a point that cannot wait for it (PostFilter,
         Unreserve). Nobody hears of a failure but the log; a host that only decides drops the work."""
@@ -158,7 +170,8 @@ class Plugin:
     def shape(self, pod: Pod) -> Hashable:
         """The part of the pod that remembered answers depend on. Pods with an equal part share them, so
         the less it holds the better; it must hold all that the plugin reads of the pod. It may be taken
-        from the pod's namespace, labels, spec, controller and node name, which make up the pod's shape."""
+        from the pod's namespace, labels, spec, controller and node name, which make up the pod's shape, and
+        from the device classes. `ASK_ALWAYS` makes an exception for this pod."""
         return pod.namespace, pod.labels, pod.spec, pod.controller, pod.node_name
 
     def close(self) -> None:

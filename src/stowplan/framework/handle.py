@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -46,6 +47,8 @@ class Host:
     now: Callable[[], float] = lambda: 0.0
     later: Callable[[Coroutine[Any, Any, None]], None] = drop
     seed: int = 0
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits by the same clock as `now`."""
 
 
 @dataclass
@@ -69,6 +72,9 @@ class ProfileHandle:
 
     def now(self) -> float:
         return self.host.now()
+
+    async def sleep(self, seconds: float) -> None:
+        await self.host.sleep(seconds)
 
     def later(self, work: Coroutine[Any, Any, None]) -> None:
         self.host.later(work)
