@@ -18,7 +18,7 @@ from stowplan.framework import SKIP, CycleState, PreScorePlugin, Reads, ScorePlu
 from stowplan.framework.contract import MAX_SCORE, Handle
 from stowplan.objects import Pod
 from stowplan.plugins.noderesources.args import NodeResourcesBalancedAllocationArgs, weighted
-from stowplan.plugins.noderesources.columns import FloatColumn, Offered
+from stowplan.plugins.noderesources.columns import FloatColumn, KeptColumn, Offered, ResourceStack
 from stowplan.plugins.noderesources.scoring import ScoredResources, Wanted
 
 IntT = TypeVar("IntT", int, IntColumn)
@@ -36,6 +36,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._scored = ScoredResources(handle.cluster, weighted(args.resources), nonzero=False)
+        self._before: dict[ResourceStack, KeptColumn] = {}
+        """The balance of all nodes without the pod, for each choice of resources."""
 
     def concerns(self, pod: Pod) -> bool:
         return any(self._scored.amounts(pod.spec.request))
@@ -51,23 +53,21 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         return None
 
     def score_node(self, state: CycleState, pod: Pod, node: NodeRow) -> int:
-        wanted = self._wanted(state, pod)
-        table, row = node.table, node.row
-        used = table.all_usage[:, row].tolist()
-        offered = table.all_allocatable[:, row].tolist()
-        before, after = [], []
-        for use, offer, amount, _ in wanted.items:
-            capacity = float(offered[offer])
-            if capacity:
-                before.append(min(used[use] / capacity, 1.0))
-                after.append(min((used[use] + amount) / capacity, 1.0))
+        before, after = _fractions(node, self._wanted(state, pod).items)
         return _improvement(_balance(after), _balance(before))
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> IntColumn | int:
         wanted = self._wanted(state, pod)
-        offered = wanted.stack.offered(nodes)
-        used = wanted.stack.used(nodes)
-        return _improvement(_balances(used + wanted.amounts, offered), _balances(used, offered))
+        stack = wanted.stack
+        before = self._before.get(stack)
+        if before is None:
+            before = self._before[stack] = KeptColumn(
+                self.handle.cluster,
+                lambda node: _balance(_fractions(node, wanted.items)[0]),
+                lambda nodes: _balances(stack.used(nodes), stack.offered(nodes)),
+            )
+        after = _balances(stack.used(nodes) + wanted.amounts, stack.offered(nodes))
+        return _improvement(after, before.of(nodes))
 
     def _wanted(self, state: CycleState, pod: Pod) -> Wanted:
         wanted: Wanted | None = state.get(_SCORE)
@@ -76,6 +76,20 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
 def _improvement(after: IntT, before: IntT) -> IntT:
     return (3 * MAX_SCORE // 2 + after - before) >> 1
+
+
+def _fractions(node: NodeRow, items: Sequence[tuple[int, int, int, int]]) -> tuple[list[float], list[float]]:
+    """How full the resources of one node are, without the pod and with it."""
+    used = node.table.all_usage[:, node.row].tolist()
+    offered = node.table.all_allocatable[:, node.row].tolist()
+    before, after = [], []
+    for use, offer, amount, _ in items:
+        capacity = float(offered[offer])
+        if capacity:
+            without, with_pod = used[use] / capacity, (used[use] + amount) / capacity
+            before.append(min(1.0, without))
+            after.append(min(1.0, with_pod))
+    return before, after
 
 
 def _balance(fractions: Sequence[float]) -> int:
@@ -96,7 +110,9 @@ def _spread(fractions: Sequence[float]) -> float:
 
 def _balances(requested: IntColumn, offered: Offered) -> IntColumn:
     """`_balance` of many nodes at once; a resource that a node does not offer is left out there."""
-    fractions = np.minimum(requested / offered.divisor, 1.0)
+    fractions: FloatColumn = requested / offered.divisor
+    if fractions.max(initial=0.0) > 1.0:
+        fractions = np.minimum(fractions, 1.0)
     if offered.missing is not None:
         spread = _spreads_with_gaps(fractions, offered.missing)
     elif len(fractions) == 2:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.cluster import Cluster, IntColumn, Mask, Nodes
+from stowplan.cluster import Cluster, IntColumn, Mask, NodeRow, Nodes
 
 FloatColumn = NDArray[np.float64]
 
@@ -16,6 +16,8 @@ _EXACT = 2**46
 """Percentages of capacities up to this are exact in floats: 100 times the part is below 2**53, so it and
 the quotient's only rounding are exact enough that a quotient below a whole number, by 1/capacity at
 least, never becomes that number."""
+_FEW = 8
+"""Up to this many changed rows are worked out one by one."""
 
 
 class Offered(NamedTuple):
@@ -44,12 +46,13 @@ class Offered(NamedTuple):
 
 
 class ResourceStack:
-    """The same resources of all nodes: used (rows `used` of the usage table) and offered."""
+    """What all nodes use and offer of some resources: columns of the usage and the allocatable table."""
 
-    def __init__(self, cluster: Cluster, used: Sequence[int], offered: Sequence[int]) -> None:
+    def __init__(
+        self, cluster: Cluster, used: Sequence[int], offered: Sequence[int], weights: Sequence[int]
+    ) -> None:
         self._cluster = cluster
-        self.used_numbers = tuple(used)
-        self.offered_numbers = tuple(offered)
+        self.weights: IntColumn = np.array(weights, np.int64)[:, None]
         self._used_rows = _as_index(used)
         self._offered_rows = _as_index(offered)
         self._offered: Offered | None = None
@@ -70,6 +73,36 @@ class ResourceStack:
             self._offered = Offered(whole, divisor, missing, int(whole.max(initial=0)) <= _EXACT)
             self._position = table.node_log.position
         return self._offered.of(nodes)
+
+
+class KeptColumn:
+    """A column that follows from each row's node and usage alone, whatever the pod: worked out once, and
+    again for rows that changed."""
+
+    def __init__(
+        self, cluster: Cluster, one: Callable[[NodeRow], int], many: Callable[[Nodes], IntColumn]
+    ) -> None:
+        self._cluster = cluster
+        self._one = one
+        self._many = many
+        self._column: IntColumn = np.zeros(0, np.int64)
+        self._node_position = -1
+        self._usage_position = -1
+
+    def of(self, nodes: Nodes) -> IntColumn:
+        """The column for these nodes. The changes of a trial are in no log, so nothing is kept then."""
+        if self._cluster.in_trial or not nodes.everything:
+            return self._many(nodes)
+        table = self._cluster.table
+        rows = table.usage_log.since(self._usage_position)
+        if rows is None or len(rows) > _FEW or self._node_position != table.node_log.position:
+            self._column = self._many(nodes)
+        else:
+            for row in set(rows):
+                self._column[row] = self._one(NodeRow(self._cluster, row))
+        self._usage_position = table.usage_log.position
+        self._node_position = table.node_log.position
+        return self._column
 
 
 def _as_index(numbers: Sequence[int]) -> slice | list[int]:

@@ -172,9 +172,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         wanted = self._wanted(state, pod)
         if not wanted.items:
             return 0
-        offered = wanted.stack.offered(nodes)
-        scores = self._strategy.many(wanted.stack.used(nodes) + wanted.amounts, offered)
-        return self._strategy.all_together(scores, wanted.weights, offered.missing)
+        stack = wanted.stack
+        offered = stack.offered(nodes)
+        scores = self._strategy.many(stack.used(nodes) + wanted.amounts, offered)
+        return self._strategy.all_together(scores, stack.weights, offered.missing)
 
     def _wanted(self, state: CycleState, pod: Pod) -> Wanted:
         wanted: Wanted | None = state.get(_SCORE)

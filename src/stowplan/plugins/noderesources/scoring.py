@@ -23,7 +23,7 @@ class Wanted(NamedTuple):
     items: tuple[tuple[int, int, int, int], ...]
     """Per resource: its column in the usage table, in the allocatable table, amount and weight."""
     amounts: IntColumn
-    weights: IntColumn
+    """The amounts again, as a column of one per resource."""
 
 
 class ScoredResources:
@@ -51,9 +51,8 @@ class ScoredResources:
             for name, used, offered, weight in self._resources
             if request.get(name, 0) or not is_scalar(name)
         )
-        amounts = np.array([[amount] for _, _, amount, _ in items], np.int64).reshape(-1, 1)
-        weights = np.array([[weight] for _, _, _, weight in items], np.int64).reshape(-1, 1)
-        return Wanted(self._stack(items), items, amounts, weights)
+        amounts = np.array([item[2] for item in items], np.int64)[:, None]
+        return Wanted(self._stack(items), items, amounts)
 
     def _stack(self, items: Sequence[tuple[int, int, int, int]]) -> ResourceStack:
         """Pods that are judged by the same resources share their columns."""
@@ -61,5 +60,6 @@ class ScoredResources:
         stack = self._stacks.get(used)
         if stack is None:
             offered = [item[1] for item in items]
-            stack = self._stacks[used] = ResourceStack(self.cluster, used, offered)
+            weights = [item[3] for item in items]
+            stack = self._stacks[used] = ResourceStack(self.cluster, used, offered, weights)
         return stack
