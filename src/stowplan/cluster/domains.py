@@ -30,12 +30,16 @@ class Domains:
     arrays with a number per domain have one slot more, and looking up needs no special case.
     """
 
-    __slots__ = ("complete", "kept", "key", "lookup", "members", "missing", "present")
+    __slots__ = ("kept", "key", "labelled", "lookup", "members", "missing", "present")
 
-    def __init__(self, key: str, lookup: Numbers, count: int, counted: Mask | None, kept: bool) -> None:
+    def __init__(
+        self, key: str, lookup: Numbers, count: int, labelled: Mask, counted: Mask | None, kept: bool
+    ) -> None:
         self.key = key
         self.lookup = lookup
         """The domain of each row."""
+        self.labelled = None if labelled.all() else labelled
+        """The rows that have the label; None when all have it."""
         self.missing = count
         self.members = lookup if counted is None else np.where(counted, lookup, count)
         """The domain that each row is counted in: `missing` also for rows that do not count."""
@@ -44,8 +48,6 @@ class Domains:
         occupied = np.bincount(self.members, minlength=count + 1)
         self.present = np.flatnonzero(occupied[:-1])
         """The domains with at least one row that counts."""
-        self.complete = not (lookup == count).any()
-        """Whether every row is in a domain."""
 
     def sums(self, column: IntColumn) -> IntColumn:
         """The sum of a column over each domain, and over all rows that are in none."""
@@ -91,14 +93,14 @@ class DomainIndex:
         column = table.label(key)
         ids = column.ids(table.size).astype(np.intp)
         count = len(column.values)
+        labelled = ids >= 0
+        instead = count
         if blank:
-            nameless = column.id_of("")
-            if nameless < 0:
-                nameless, count = count, count + 1
-            ids[ids < 0] = nameless
-        else:
-            ids[ids < 0] = count
-        return Domains(key, ids, count, None if counted is None else counted(), kept)
+            instead = column.id_of("")
+            if instead < 0:
+                instead, count = count, count + 1
+        ids[~labelled] = instead
+        return Domains(key, ids, count, labelled, None if counted is None else counted(), kept)
 
 
 class RowCounts:
@@ -129,11 +131,12 @@ class RowCounts:
         self.total += int(amounts.sum())
         self._sums.clear()
 
-    def by_domain(self, domains: Domains) -> IntColumn:
-        """The sum over each domain: a copy. The slot of `domains.missing` is 0."""
-        sums = self._sums_over(domains).copy()
-        sums[domains.missing] = 0
-        return sums
+    def by_domain(self, domains: Domains, factor: int = 1) -> IntColumn:
+        """The sum over each domain, times a factor: a copy. The slot of `domains.missing` is 0."""
+        sums = self._sums_over(domains)
+        copy = sums.copy() if factor == 1 else sums * factor
+        copy[domains.missing] = 0
+        return copy
 
     def _sums_over(self, domains: Domains) -> IntColumn:
         if not domains.kept:

@@ -67,6 +67,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             problems = ", ".join(wishes.problems)
             return unresolvable(f"parsing pod: {problems if len(wishes.problems) == 1 else f'[{problems}]'}")
         cluster = self.handle.cluster
+        if not wishes.required and not len(cluster.terms):
+            return SKIP
         namespace_labels = self._namespace_labels(pod)
         view = cluster.terms.view(pod.namespace, namespace_labels, pod.labels)
         if not wishes.required and not view.anti:
@@ -93,7 +95,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         preferred = self._wishes.of(pod).preferred
-        if not preferred and self._ignores_others:
+        if not preferred and (self._ignores_others or not len(self.handle.cluster.terms)):
             return SKIP
         view = self._view(pod)
         if not preferred and not view.required and not view.carriers:

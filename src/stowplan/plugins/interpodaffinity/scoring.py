@@ -37,9 +37,8 @@ class PreferredState:
         if not carriers.total:
             return
         domains = self._cluster.domains.get(key)
-        likes = counts.by_domain(domains)
-        if likes.any() or (counts is not carriers and carriers.by_domain(domains).any()):
-            likes *= weight
+        if domains.labelled is None or carriers.by_domain(domains).any():
+            likes = counts.by_domain(domains, weight)
             known = self._liked.get(key)
             self._liked[key] = (domains, likes if known is None else likes + known[1])
 
@@ -60,5 +59,12 @@ def normalized(scores: IntColumn) -> IntColumn:
     lowest, highest = int(scores.min()), int(scores.max())
     if lowest == highest:
         return np.zeros(len(scores), np.int64)
-    # In this order upstream computes it, in floats, and cuts off what is behind the point.
-    return (MAX_SCORE * ((scores - lowest) / (highest - lowest))).astype(np.int64)
+    if highest - lowest >= len(scores):
+        return _scaled(scores - lowest, highest - lowest)
+    # Division is slow, and there are few different scores: divide once for each.
+    return _scaled(np.arange(highest - lowest + 1), highest - lowest).take(scores - lowest)
+
+
+def _scaled(above: IntColumn, most: int) -> IntColumn:
+    """In this order upstream computes it, in floats, and cuts off what is behind the point."""
+    return (MAX_SCORE * (above / most)).astype(np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import log
 from typing import NamedTuple
 
@@ -32,44 +33,59 @@ class Part(NamedTuple):
             scores = self.worth(self.rule.row_counts(cluster)[nodes.rows])
         else:
             scores = self.by_domain.take(self.domains.lookup[nodes.rows])
-        labelled = nodes.label_ids(self.rule.topology_key) >= 0
-        return scores if labelled.all() else np.where(labelled, scores, 0.0)
+        labelled = self.domains.labelled
+        return scores if labelled is None else np.where(labelled[nodes.rows], scores, 0.0)
 
     def worth(self, counts: IntColumn) -> Floats:
-        return counts.astype(np.float64) * self.weight + (self.rule.max_skew - 1)
+        worth = np.multiply(counts, self.weight, dtype=np.float64)
+        worth += self.rule.max_skew - 1
+        return worth
 
 
 class SoftState:
     """What PreScore found."""
 
-    __slots__ = ("_cluster", "_every_key", "parts")
+    __slots__ = ("_cluster", "_every_key", "_ignored", "_nodes", "parts")
 
     def __init__(
         self, cluster: Cluster, rules: tuple[Rule, ...], pod: Pod, nodes: Nodes, every_key: bool
     ) -> None:
         self._cluster = cluster
-        self._every_key = every_key
-        self.parts: list[Part] = []
         all_domains = domains_for(cluster, rules, pod.spec, every_key=every_key)
-        ignored = _ignored(all_domains, nodes) if every_key else None
+        self._every_key = every_key
+        self._nodes = nodes
+        self._ignored = _lacking(all_domains, nodes) if every_key else None
+        self.parts: list[Part] = []
         for rule, domains in zip(rules, all_domains, strict=True):
             on_hosts = rule.topology_key == HOSTNAME
-            size = _present(ignored, nodes) if on_hosts else _different(domains, nodes, ignored)
+            size = self._remaining(nodes) if on_hosts else self._different(domains, nodes)
             part = Part(rule, domains, log(size + 2), None)
             if not on_hosts:
                 part = part._replace(by_domain=part.worth(rule.domain_counts(cluster, domains)))
             self.parts.append(part)
 
+    def _remaining(self, nodes: Nodes) -> int:
+        """How many nodes are not ignored."""
+        return len(nodes) - (0 if self._ignored is None else int(np.count_nonzero(self._ignored)))
+
+    def _different(self, domains: Domains, nodes: Nodes) -> int:
+        """In how many domains the nodes are."""
+        lookup = domains.lookup[nodes.rows]
+        if self._ignored is not None:
+            lookup = lookup[~self._ignored]
+        return int(np.count_nonzero(np.bincount(lookup)))
+
     def ignored(self, nodes: Nodes) -> Mask | None:
         """The nodes that lack a key which all must have; None when none does."""
-        return _ignored([part.domains for part in self.parts], nodes) if self._every_key else None
+        if nodes is self._nodes or not self._every_key:
+            return self._ignored
+        return _lacking([part.domains for part in self.parts], nodes)
 
     def scores(self, nodes: Nodes) -> IntColumn:
-        total = np.zeros(len(nodes))
-        for part in self.parts:
-            total += part.scores(self._cluster, nodes)
+        # In the order of the rules, as upstream adds them up.
+        total = reduce(np.add, (part.scores(self._cluster, nodes) for part in self.parts))
         # Go rounds halves away from zero; for positive numbers that is this.
-        scores = np.floor(total + 0.5).astype(np.int64)
+        scores: IntColumn = np.floor(total + 0.5).astype(np.int64)
         ignored = self.ignored(nodes)
         if ignored is not None:
             scores[ignored] = 0
@@ -78,11 +94,11 @@ class SoftState:
     def normalized(self, scores: IntColumn, nodes: Nodes) -> IntColumn:
         """Turned round, so that the lowest score becomes the highest; ignored nodes get nothing."""
         ignored = self.ignored(nodes)
-        if ignored is not None:
-            result = np.zeros(len(scores), np.int64)
-            result[~ignored] = _reversed(scores[~ignored])
-            return result
-        return _reversed(scores)
+        if ignored is None:
+            return _reversed(scores)
+        result = np.zeros(len(scores), np.int64)
+        result[~ignored] = _reversed(scores[~ignored])
+        return result
 
 
 def _reversed(scores: IntColumn) -> IntColumn:
@@ -91,26 +107,18 @@ def _reversed(scores: IntColumn) -> IntColumn:
     lowest, highest = int(scores.min()), int(scores.max())
     if highest <= 0:
         return np.full(len(scores), MAX_SCORE, np.int64)
-    # Far below 2^53 and with quotients up to 200, a float division cannot reach the next integer.
-    return (MAX_SCORE * (highest + lowest - scores) / highest).astype(np.int64)
+    if highest - lowest >= len(scores):
+        return MAX_SCORE * (highest + lowest - scores) // highest
+    # Division is slow, and there are few different scores: divide once for each.
+    different = np.arange(highest, lowest - 1, -1)
+    return (MAX_SCORE * different // highest).take(scores - lowest)
 
 
-def _ignored(all_domains: list[Domains], nodes: Nodes) -> Mask | None:
-    ignored: Mask | None = None
+def _lacking(all_domains: list[Domains], nodes: Nodes) -> Mask | None:
+    """The nodes that lack the label of any of the domains; None when none does."""
+    lacking: Mask | None = None
     for domains in all_domains:
-        if not domains.complete:
-            lacks = domains.lookup[nodes.rows] == domains.missing
-            ignored = lacks if ignored is None else ignored | lacks
-    return ignored if ignored is not None and ignored.any() else None
-
-
-def _present(ignored: Mask | None, nodes: Nodes) -> int:
-    return len(nodes) - (0 if ignored is None else int(np.count_nonzero(ignored)))
-
-
-def _different(domains: Domains, nodes: Nodes, ignored: Mask | None) -> int:
-    """In how many domains the nodes are."""
-    lookup = domains.lookup[nodes.rows]
-    if ignored is not None:
-        lookup = lookup[~ignored]
-    return int(np.count_nonzero(np.bincount(lookup)))
+        if domains.labelled is not None:
+            lacks = ~domains.labelled[nodes.rows]
+            lacking = lacks if lacking is None else lacking | lacks
+    return lacking if lacking is not None and lacking.any() else None
