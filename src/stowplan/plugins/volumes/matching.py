@@ -7,7 +7,7 @@ theirs by the label that says where a volume can be reached.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 import numpy as np
@@ -16,10 +16,9 @@ from stowplan.cluster import IntColumn, Mask, Nodes
 from stowplan.objects import PersistentVolume, PersistentVolumeClaim, SelectorError, compile_selector
 from stowplan.plugins.volumes.claims import VolumeError, claim_class, requested_size
 from stowplan.plugins.volumes.reach import Reach
-from stowplan.plugins.volumes.shelves import Demand, Shelf, Shelves, reach_of
+from stowplan.plugins.volumes.shelves import Demand, FreeVolumes, Shelf, Shelves, Volumes, reach_of
 
 NO_VOLUME = -1
-_LAST = 2**62
 
 
 def demand_of(claim: PersistentVolumeClaim) -> Demand:
@@ -89,46 +88,67 @@ class Matching:
     def _smallest_free(self, shelf: Shelf, demand: Demand) -> IntColumn:
         """The smallest free volume on every node. Volumes are ranked by size; of those that can be reached
         from the same nodes the first few will do, one more than earlier claims can have taken."""
-        most = len(self._chosen) + 1
-        numbers: list[int] = []
-        by_label: dict[str, dict[str, list[int]]] = {}
-        by_reach: dict[Reach, list[int]] = {}
-        for reach, volumes in shelf.free_for(demand):
-            if reach.key is None:
-                lists = [by_reach.setdefault(reach, [])]
-            else:
-                by_value = by_label.setdefault(reach.key, {})
-                lists = [by_value.setdefault(value, []) for value in reach.values]
-            for volume in islice(volumes.values(), most):
-                for ranks in lists:
-                    if len(ranks) < most:
-                        ranks.append(len(numbers))
-                numbers.append(self._number(volume))
-        if not numbers:
-            return np.full(len(self._nodes), NO_VOLUME, np.int64)
-        best: IntColumn = np.full(len(self._nodes), _LAST, np.int64)
-        number_of_rank = np.array([*numbers, NO_VOLUME], np.int64)
-        for ranked in self._rank_columns(by_label, by_reach):
-            ranked[~self._not_chosen(number_of_rank[np.minimum(ranked, len(numbers))])] = _LAST
+        ranking = _Ranking(self._nodes, len(self._chosen) + 1)
+        for free in shelf.free_for(demand):
+            ranking.add(free)
+        number_of_rank = np.array([*map(self._number, ranking.volumes), NO_VOLUME], np.int64)
+        none = len(ranking.volumes)
+        best: IntColumn = np.full(len(self._nodes), none, np.int64)
+        for ranked in ranking.columns():
+            if self._chosen:
+                ranked[~self._not_chosen(number_of_rank[ranked])] = none
             np.minimum(best, ranked, out=best)
-        return number_of_rank[np.minimum(best, len(numbers))]
+        return number_of_rank[best]
 
-    def _rank_columns(
-        self, by_label: dict[str, dict[str, list[int]]], by_reach: dict[Reach, list[int]]
-    ) -> Iterator[IntColumn]:
-        """Columns that together hold every rank at the nodes from which its volume can be reached."""
-        for key, by_value in by_label.items():
+
+class _Ranking:
+    """Free volumes in the order in which they are preferred, and who can reach them."""
+
+    def __init__(self, nodes: Nodes, most: int) -> None:
+        self.volumes: list[PersistentVolume] = []
+        self._nodes = nodes
+        self._most = most
+        self._by_label: dict[str, dict[str, list[int]]] = {}
+        self._by_reach: dict[Reach, list[int]] = {}
+
+    def add(self, free: FreeVolumes) -> None:
+        """Volumes that are next in order."""
+        for key, by_value in free.by_label.items():
+            ranks_of = self._by_label.setdefault(key, {})
+            for value, volumes in self._near(key, by_value):
+                self._rank(ranks_of.setdefault(value, []), volumes)
+        for reach, volumes in free.by_reach.items():
+            self._rank(self._by_reach.setdefault(reach, []), volumes)
+
+    def _near(self, key: str, by_value: Mapping[str, Volumes]) -> Iterable[tuple[str, Volumes]]:
+        """The values, and their volumes, that some of the nodes may have."""
+        if len(self._nodes) >= len(by_value):
+            return by_value.items()
+        known = self._nodes.label_values(key)
+        values = {known[number] for number in self._nodes.label_ids(key).tolist() if number >= 0}
+        return [(value, by_value[value]) for value in values if value in by_value]
+
+    def _rank(self, ranks: list[int], volumes: Volumes) -> None:
+        for volume in islice(volumes.values(), self._most - len(ranks)):
+            ranks.append(len(self.volumes))
+            self.volumes.append(volume)
+
+    def columns(self) -> Iterator[IntColumn]:
+        """Columns that together hold every rank at the nodes from which its volume can be reached, and
+        elsewhere the first rank that nothing has."""
+        none = len(self.volumes)
+        for key, ranks_of in self._by_label.items():
             ids = self._nodes.label_ids(key)
             column = self._nodes.table.label(key)
-            for position in range(max(map(len, by_value.values()))):
+            for position in range(max(map(len, ranks_of.values()), default=0)):
                 # The last entry is for nodes without the label, whose id is -1.
-                rank_of_value = np.full(len(column.values) + 1, _LAST, np.int64)
-                for value, ranks in by_value.items():
+                rank_of_value = np.full(len(column.values) + 1, none, np.int64)
+                for value, ranks in ranks_of.items():
                     known = column.id_of(value)
                     if known >= 0 and position < len(ranks):
                         rank_of_value[known] = ranks[position]
                 yield rank_of_value[ids]
-        for reach, ranks in by_reach.items():
+        for reach, ranks in self._by_reach.items():
             reached = reach.mask(self._nodes)
             for rank in ranks:
-                yield np.where(reached, rank, _LAST)
+                yield np.where(reached, rank, none)

@@ -6,8 +6,8 @@ however many volumes of the kind there are. What a claim has been promised stand
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Hashable
+from typing import Any, NamedTuple, TypeAlias
 
 from stowplan.objects import Labels, PersistentVolume, PersistentVolumeClaim, intern_labels
 from stowplan.objects.quantity import value
@@ -76,13 +76,14 @@ def is_promised_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bo
     return promised.uid in ("", claim.uid)
 
 
-_Volumes = dict[str, PersistentVolume]
+Volumes: TypeAlias = dict[str, PersistentVolume]
+"""Volumes by name."""
 
 
-class _Place(NamedTuple):
-    """Where a volume stands: among those under a key."""
+class _Slot(NamedTuple):
+    """Where a volume stands: among those under a key of some shelf."""
 
-    shelf: dict[Any, _Volumes]
+    shelf: dict[Any, Volumes]
     key: Hashable
 
     def put(self, volume: PersistentVolume) -> None:
@@ -95,24 +96,45 @@ class _Place(NamedTuple):
             del self.shelf[self.key]
 
 
+class FreeVolumes:
+    """The free volumes of one kind, by where they can be reached."""
+
+    def __init__(self) -> None:
+        self.by_label: dict[str, dict[str, Volumes]] = {}
+        """Those that can be reached from nodes with one of some values of a label: by label and value."""
+        self.by_reach: dict[Reach, Volumes] = {}
+        """All others."""
+
+    @property
+    def empty(self) -> bool:
+        return not self.by_reach and not any(self.by_label.values())
+
+    def slots(self, volume: PersistentVolume) -> list[_Slot]:
+        reach = reach_of(volume)
+        if reach.key is None:
+            return [_Slot(self.by_reach, reach)]
+        by_value = self.by_label.setdefault(reach.key, {})
+        return [_Slot(by_value, value) for value in reach.values]
+
+
 class Shelf:
     """The volumes of one storage class."""
 
     def __init__(self) -> None:
-        self._free: dict[Kind, dict[Reach, _Volumes]] = {}
-        self._promised: dict[str, _Volumes] = {}
+        self._free: dict[Kind, FreeVolumes] = {}
+        self._promised: dict[str, Volumes] = {}
 
-    def place_for(self, volume: PersistentVolume) -> _Place | None:
-        """Where a volume can be found; None when no claim could get it. Volumes that are not Available yet,
-        or not any more, will change before long: taking them would only lead to conflicts."""
+    def slots(self, volume: PersistentVolume) -> list[_Slot]:
+        """Where a volume can be found; nowhere when no claim could get it. Volumes that are not Available
+        yet, or not any more, will change before long: taking them would only lead to conflicts."""
         if volume.deleted is not None:
-            return None
+            return []
         promised = volume.spec.claim_ref
         if promised is not None:
-            return _Place(self._promised, f"{promised.namespace}/{promised.name}")
-        if volume.status.phase == "Available":
-            return _Place(self._free.setdefault(kind_of(volume), {}), reach_of(volume))
-        return None
+            return [_Slot(self._promised, f"{promised.namespace}/{promised.name}")]
+        if volume.status.phase != "Available":
+            return []
+        return self._free.setdefault(kind_of(volume), FreeVolumes()).slots(volume)
 
     def promised_to(self, claim: PersistentVolumeClaim, demand: Demand) -> list[PersistentVolume]:
         """The volumes that name the claim and are good enough for it."""
@@ -122,12 +144,12 @@ class Shelf:
             if is_promised_to(volume, claim) and demand.met_when_promised(kind_of(volume))
         ]
 
-    def free_for(self, demand: Demand) -> Iterator[tuple[Reach, _Volumes]]:
-        """The free volumes that will do, the smallest first, by where they can be reached."""
-        for kind in [kind for kind, by_reach in self._free.items() if not by_reach]:
+    def free_for(self, demand: Demand) -> list[FreeVolumes]:
+        """The free volumes that will do, the smallest first."""
+        for kind in [kind for kind, free in self._free.items() if free.empty]:
             del self._free[kind]
-        for kind in sorted(filter(demand.met_by, self._free), key=lambda kind: kind.size):
-            yield from self._free[kind].items()
+        kinds = sorted(filter(demand.met_by, self._free), key=lambda kind: kind.size)
+        return [self._free[kind] for kind in kinds]
 
 
 class Shelves:
@@ -136,7 +158,7 @@ class Shelves:
     def __init__(self, volumes: Assumed[PersistentVolume]) -> None:
         self._volumes = volumes
         self._by_class: dict[str, Shelf] = {}
-        self._places: dict[str, _Place] = {}
+        self._slots: dict[str, list[_Slot]] = {}
         self._version = -1
 
     def of_class(self, class_name: str) -> Shelf:
@@ -150,7 +172,7 @@ class Shelves:
         changed = table.changed_since(self._version) if self._version >= 0 else None
         if changed is None:
             self._by_class.clear()
-            self._places.clear()
+            self._slots.clear()
             changed = {volume.name for volume in table}
         for name in changed | touched:
             self._replace(name)
@@ -158,12 +180,12 @@ class Shelves:
         self._version = table.version
 
     def _replace(self, name: str) -> None:
-        before = self._places.pop(name, None)
-        if before is not None:
-            before.take(name)
+        for slot in self._slots.pop(name, ()):
+            slot.take(name)
         volume = self._volumes.get(name)
         if volume is not None:
-            place = self._by_class.setdefault(volume_class(volume), Shelf()).place_for(volume)
-            if place is not None:
-                place.put(volume)
-                self._places[name] = place
+            slots = self._by_class.setdefault(volume_class(volume), Shelf()).slots(volume)
+            for slot in slots:
+                slot.put(volume)
+            if slots:
+                self._slots[name] = slots
