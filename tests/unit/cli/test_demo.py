@@ -46,7 +46,8 @@ def test_the_urgent_pod_makes_a_lesser_one_give_way(outcomes: dict[str, Outcome]
 
 def test_what_fits_nowhere_is_told_why(outcomes: dict[str, Outcome]) -> None:
     assert outcomes["giant"].feasible == 0
-    assert outcomes["giant"].reason.startswith(f"0/6 nodes are available: {CPU_SHORT} preemption: ")
+    assert outcomes["giant"].reason.startswith(f"0/6 nodes are available: {CPU_SHORT} ")
+    assert outcomes["giant"].reason.endswith("6 Preemption is not helpful for scheduling.")
     assert outcomes["gated"].reason == "waiting for scheduling gates: [example.com/quota]"
 
 
