@@ -26,6 +26,8 @@ from stowplan.plugins.dynamicresources.state import DeviceID
 
 MAX_RESULTS = 32
 """How many devices a claim can have."""
+MOST_ALTERNATIVES = 8
+"""How many alternatives a request can have: the first is worth this much, the next one less."""
 EXACT_COUNT = "ExactCount"
 ALL = "All"
 _PREVENTING = ("NoSchedule", "NoExecute")
@@ -52,8 +54,10 @@ class RequestPlan:
     device_class: DeviceClass | None
     parent: str = ""
     """The name of the request that this is an alternative of."""
+    number: int = 0
+    """Which request of the claim."""
     index: int = 0
-    """Which alternative."""
+    """Which alternative of the request."""
 
     @property
     def full_name(self) -> str:
@@ -182,19 +186,18 @@ class ClaimPlan:
 
 def plan_claim(claim: ResourceClaim, classes: ClassLookup) -> ClaimPlan:
     """A claim made ready."""
-    return ClaimPlan(
-        claim, claim.key, tuple(_plan(claim.key, request, classes) for request in claim.spec.devices.requests)
-    )
+    requests = enumerate(claim.spec.devices.requests)
+    return ClaimPlan(claim, claim.key, tuple(_plan(claim.key, i, one, classes) for i, one in requests))
 
 
-def _plan(claim: str, request: DeviceRequest, classes: ClassLookup) -> tuple[RequestPlan, ...]:
+def _plan(claim: str, number: int, request: DeviceRequest, classes: ClassLookup) -> tuple[RequestPlan, ...]:
     if request.first_available:
         return tuple(
-            RequestPlan(claim, one.name, one, classes(one.device_class_name), request.name, index)
+            RequestPlan(claim, one.name, one, classes(one.device_class_name), request.name, number, index)
             for index, one in enumerate(request.first_available)
         )
     exactly = request.exactly or ExactDeviceRequest()
-    return (RequestPlan(claim, request.name, exactly, classes(exactly.device_class_name)),)
+    return (RequestPlan(claim, request.name, exactly, classes(exactly.device_class_name), number=number),)
 
 
 @dataclass(eq=False, slots=True)
@@ -211,7 +214,7 @@ class Chosen:
         return self.device.id
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Solution:
     """Devices for all claims, in the order of the claims."""
 
@@ -225,3 +228,24 @@ class Solution:
             return alternatives[0]
         chosen = {entry.request for entry in self.devices[claim]}
         return next((one for one in alternatives if one in chosen), alternatives[0])
+
+    @property
+    def score(self) -> int:
+        """How good the chosen alternatives are."""
+        chosen = {entry.request for entries in self.devices for entry in entries if entry.request.parent}
+        return sum(MOST_ALTERNATIVES - request.index for request in chosen)
+
+    def moved_to(self, plans: Sequence[ClaimPlan]) -> Solution:
+        """The same devices for claims that ask for the same."""
+        return Solution(
+            plans,
+            [
+                [
+                    Chosen(
+                        plan.requests[entry.request.number][entry.request.index], entry.device, entry.consumed
+                    )
+                    for entry in chosen
+                ]
+                for plan, chosen in zip(plans, self.devices, strict=True)
+            ],
+        )

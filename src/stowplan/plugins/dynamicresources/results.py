@@ -13,10 +13,14 @@ from stowplan.objects.devices import (
     ResourceClaim,
 )
 from stowplan.objects.meta import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from stowplan.plugins.dynamicresources.requests import AllocationError, Chosen, RequestPlan, Solution
+from stowplan.plugins.dynamicresources.requests import (
+    MOST_ALTERNATIVES,
+    AllocationError,
+    Chosen,
+    RequestPlan,
+    Solution,
+)
 
-MOST_ALTERNATIVES = 8
-"""How many alternatives a request can have: the first is worth this much, the next one less."""
 _FROM_CLASS, _FROM_CLAIM = "FromClass", "FromClaim"
 
 

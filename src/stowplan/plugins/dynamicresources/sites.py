@@ -110,6 +110,10 @@ class Sites:
         """The nodes that have slices of this pool, as far as their sites were made."""
         return self._seen_by.get(pool_id, set())
 
+    def known(self, node_name: str) -> Site | None:
+        """The site of a node, unless it has to be made again."""
+        return self._sites.get(node_name)
+
     def site(self, node: Node) -> Site:
         """What the node can reach; ReachError when a node selector makes no sense."""
         known = self._sites.get(node.name)
