@@ -73,5 +73,5 @@ def test_both_forms_of_the_score_agree() -> None:
 
 def test_the_installed_package_is_found_by_its_entry_points() -> None:
     found = discover({})
-    assert found["QOSSort"].plugin is QOSSort
-    assert found["SmallestNode"].points == {"score"}
+    assert found["QOSSort"] is QOSSort
+    assert found["SmallestNode"] is SmallestNode

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-import msgspec
+from typing import Any
 
 from stowplan.cluster.counters import PodCounters
 from stowplan.cluster.domains import DomainIndex
@@ -80,7 +79,7 @@ class Cluster:
         self.resource_claim_templates: ObjectTable[ResourceClaimTemplate] = ObjectTable()
         self.resource_slices: ObjectTable[ResourceSlice] = ObjectTable()
         self.device_classes: ObjectTable[DeviceClass] = ObjectTable()
-        self._tables: dict[type, ObjectTable[Named]] = {
+        tables: dict[type, ObjectTable[Any]] = {
             Namespace: self.namespaces,
             Service: self.services,
             ReplicationController: self.replication_controllers,
@@ -98,7 +97,8 @@ class Cluster:
             ResourceClaimTemplate: self.resource_claim_templates,
             ResourceSlice: self.resource_slices,
             DeviceClass: self.device_classes,
-        }  # type: ignore[dict-item]
+        }
+        self._tables: dict[type, ObjectTable[Named]] = tables
 
     # Any object
 
@@ -255,7 +255,7 @@ class Cluster:
         """Counts a pod on the node chosen for it before the API server knows. Returns the placed pod."""
         if pod.uid in self.pods:
             raise ValueError(f"Pod {pod.key} (uid {pod.uid}) is already on {self.pods[pod.uid].node_name}")
-        placed = msgspec.structs.replace(pod, node_name=node_name)
+        placed = pod.placed_on(node_name)
         self._put_in(placed)
         self.assumed[placed.uid] = placed
         self._undoing(lambda: self.forget(placed.uid))
@@ -269,7 +269,11 @@ class Cluster:
                 raise ValueError(f"Pod {self.pods[uid].key} (uid {uid}) is confirmed and cannot be forgotten")
             return
         self._take_out(pod)
-        self._undoing(lambda: (self._put_in(pod), self.assumed.__setitem__(uid, pod), None)[-1])
+        self._undoing(lambda: self._assume_again(pod))
+
+    def _assume_again(self, pod: Pod) -> None:
+        self._put_in(pod)
+        self.assumed[pod.uid] = pod
 
     def _replace_pod(self, pod: Pod) -> None:
         self.pods[pod.uid] = pod

@@ -20,19 +20,17 @@ class ChangeLog:
     row, which costs it less than replaying a long list.
     """
 
-    __slots__ = ("_base", "_rows")
+    __slots__ = ("_base", "_rows", "position")
 
     def __init__(self) -> None:
         self._rows: list[int] = []
         self._base = 0
-
-    @property
-    def position(self) -> int:
+        self.position = 0
         """Where a reader that has seen everything stands."""
-        return self._base + len(self._rows)
 
     def append(self, row: int) -> None:
         self._rows.append(row)
+        self.position += 1
         if len(self._rows) > 2 * _KEEP:
             del self._rows[:_KEEP]
             self._base += _KEEP
@@ -44,7 +42,8 @@ class ChangeLog:
 
     def invalidate(self) -> None:
         """Makes every reader look at every row again."""
-        self._base = self.position + 1
+        self.position += 1
+        self._base = self.position
         self._rows.clear()
 
 

@@ -187,7 +187,7 @@ class NodeTable:
         request = placed_request(pod)
         nonzero = placed_nonzero_request(pod)
         numbers = {self.resources.number(name): amount for name, amount in request.items()}
-        numbers |= {PODS: 1, NONZERO_CPU: nonzero["cpu"], NONZERO_MEMORY: nonzero["memory"]}
+        numbers |= {PODS: 1, NONZERO_CPU: nonzero.get("cpu", 0), NONZERO_MEMORY: nonzero.get("memory", 0)}
         self._widen()
         usage = np.zeros(max(numbers) + 1, np.int64)
         usage[list(numbers)] = list(numbers.values())

@@ -8,3 +8,18 @@ to YAML.
 This room knows plugins by name, extension points and args record only. It must not know how they are built or
 run, and it reads no file, flag or environment by itself.
 """
+
+from stowplan.config.defaults import default_configuration
+from stowplan.config.load import load_configuration
+from stowplan.config.problems import ConfigError
+from stowplan.config.profiles import known_plugins, resolve_profiles
+from stowplan.config.types import KubeSchedulerConfiguration
+
+__all__ = [
+    "ConfigError",
+    "KubeSchedulerConfiguration",
+    "default_configuration",
+    "known_plugins",
+    "load_configuration",
+    "resolve_profiles",
+]

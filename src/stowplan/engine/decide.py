@@ -81,13 +81,13 @@ class Decider:
         promised = self._promised_row_that_fits(state, pod)
         if promised is not None:
             return self._chosen(pod, state, promised, 1, 1)
-        plan.refresh()
+        plan.merged.refresh()
         overlay = self._ask_live(plan, state, pod)
         if self._percentage:
             return self._sampled(plan, state, pod, attempt, overlay)
         if overlay.empty:
-            return self._choose(plan, state, pod, attempt, None, plan.feasible, overlay)
-        feasible = overlay.apply(plan.ranked >= 0)
+            return self._choose(plan, state, pod, attempt, None, plan.merged.feasible, overlay)
+        feasible = overlay.apply(plan.merged.ranked >= 0)
         return self._choose(plan, state, pod, attempt, feasible, int(np.count_nonzero(feasible)), overlay)
 
     def _live_pre_filters_pass(self, plan: ShapePlan, state: CycleState, pod: Pod) -> bool:
@@ -136,7 +136,7 @@ class Decider:
     def _sampled(
         self, plan: ShapePlan, state: CycleState, pod: Pod, attempt: int, overlay: Overlay
     ) -> Decision:
-        feasible, looked_at = self._rotation.cut(overlay.apply(plan.ranked >= 0), self._percentage)
+        feasible, looked_at = self._rotation.cut(overlay.apply(plan.merged.ranked >= 0), self._percentage)
         count = int(np.count_nonzero(feasible))
         return self._choose(plan, state, pod, attempt, feasible, count, overlay, looked_at)
 
@@ -155,7 +155,7 @@ class Decider:
         looked_at = looked_at or self.cluster.table.size
         if count == 0:
             return self._rejected(pod, state, self._rejections(plan, overlay))
-        ranked = plan.ranked
+        ranked = plan.merged.ranked
         if count == 1:
             row = int(ranked.argmax() if feasible is None else feasible.argmax())
             return self._chosen(pod, state, row, count, looked_at)
@@ -170,7 +170,7 @@ class Decider:
 
     def _totals(self, plan: ShapePlan, state: CycleState, pod: Pod, nodes: Nodes) -> IntColumn:
         """The weighted scores of these nodes; what all nodes have in common may be left out."""
-        totals = plan.ranked[nodes.rows]
+        totals = plan.merged.ranked[nodes.rows]
         for pre_score in plan.pre_scores:
             if ask_pre_score(pre_score, state, pod, nodes):
                 state.skipped_scores.add(pre_score.name)
@@ -191,7 +191,7 @@ class Decider:
     def _rejections(self, plan: ShapePlan, overlay: Overlay) -> Rejections:
         if overlay.empty:
             return plan.rejections()
-        rejected_by = plan.rejected_by.copy()
+        rejected_by = plan.merged.rejected_by.copy()
         verdicts = plan.verdicts()
         for number, verdict in overlay.verdicts:
             verdicts[number - 1] = (verdicts[number - 1][0], verdict)

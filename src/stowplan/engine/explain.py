@@ -7,7 +7,7 @@ import numpy as np
 from stowplan.cluster import Nodes
 from stowplan.engine.decide import look_at_nodes, prefilter_rejections
 from stowplan.engine.trace import PluginScore, Trace
-from stowplan.framework.contract import CycleState
+from stowplan.framework.contract import CycleState, PreScorePlugin
 from stowplan.framework.cycle import PreFilterOutcome, run_pre_filters, run_pre_scores, run_score
 from stowplan.framework.decision import NO_NODES, Rejections
 from stowplan.framework.failure import PluginError
@@ -86,9 +86,12 @@ def _scores(
     names = nodes.names
     scores: dict[str, dict[str, PluginScore]] = {name: {} for name in names}
     for plugin in profile.scores:
-        if plugin.name in state.skipped_scores:
+        if plugin.name not in state.skipped_scores:
+            raw, normalized = run_score(plugin, state, pod, nodes)
+        elif isinstance(plugin, PreScorePlugin):
             continue
-        raw, normalized = run_score(plugin, state, pod, nodes)
+        else:  # without PreScore nothing is skipped: a plugin that is not concerned says 0
+            raw = normalized = np.zeros(nodes.size, np.int64)
         weight = profile.weights[plugin.name]
         for name, before, after in zip(names, raw.tolist(), normalized.tolist(), strict=True):
             scores[name][plugin.name] = PluginScore(before, after, after * weight)

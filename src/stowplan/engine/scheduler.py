@@ -8,11 +8,12 @@ decision = Scheduler(cluster).decide(pod)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from stowplan.cluster import Cluster
 from stowplan.config.defaults import default_configuration
-from stowplan.config.profiles import resolve_profiles
+from stowplan.config.load import load_configuration
+from stowplan.config.profiles import known_plugins, resolve_profiles
 from stowplan.config.types import KubeSchedulerConfiguration
 from stowplan.engine.decide import Decider
 from stowplan.engine.explain import explain
@@ -21,7 +22,7 @@ from stowplan.framework.contract import Client
 from stowplan.framework.decision import Decision
 from stowplan.framework.handle import Host, ReadOnlyClient
 from stowplan.framework.profile import Profile
-from stowplan.framework.registry import Registration
+from stowplan.framework.registry import Registry
 from stowplan.objects import Pod
 from stowplan.plugins import IN_TREE
 
@@ -38,17 +39,26 @@ class Scheduler:
         cluster: Cluster,
         configuration: KubeSchedulerConfiguration | None = None,
         *,
-        registry: Mapping[str, Registration] = IN_TREE,
+        registry: Registry = IN_TREE,
         client: Client | None = None,
         now: Callable[[], float] = lambda: 0.0,
         seed: int = 0,
     ) -> None:
         self.cluster = cluster
         self.configuration = configuration or default_configuration()
-        self.host = Host(cluster, client or ReadOnlyClient(), now, seed)
-        plans = resolve_profiles(self.configuration, registry)
+        self.host = Host(cluster, client or ReadOnlyClient(), now, seed=seed)
+        plans = resolve_profiles(self.configuration, known_plugins(registry))
         self.profiles = {plan.scheduler_name: Profile(plan, registry, self.host) for plan in plans}
         self._deciders = {name: Decider(profile) for name, profile in self.profiles.items()}
+
+    @classmethod
+    def from_file(
+        cls, cluster: Cluster, text: bytes, name: str = "configuration", *, registry: Registry = IN_TREE
+    ) -> Scheduler:
+        """With a KubeSchedulerConfiguration as it stands in a file (YAML or JSON); `name` is for messages.
+        Raises `ConfigError` with everything that is wrong with it."""
+        loaded = load_configuration(text, name, known_plugins(registry))
+        return cls(cluster, loaded.configuration, registry=registry)
 
     def decide(self, pod: Pod, attempt: int = 0) -> Decision:
         """Which node the pod should go to, or why none. The cluster stays as it is."""

@@ -7,6 +7,7 @@ This room knows no particular plugin, and no clock, socket or randomness of its 
 
 from stowplan.framework.args import PluginArgs
 from stowplan.framework.contract import (
+    ASK_ALWAYS,
     SKIP,
     BindPlugin,
     CycleState,
@@ -31,6 +32,7 @@ from stowplan.framework.status import Code, Status, pending, unresolvable, unsch
 from stowplan.framework.verdict import Verdict
 
 __all__ = [
+    "ASK_ALWAYS",
     "SKIP",
     "BindPlugin",
     "Code",

@@ -163,8 +163,8 @@ class Plugin:
         self.handle = handle
 
     def concerns(self, pod: Pod) -> bool:
-        """False when the shape alone tells that this pod is none of the plugin's business: its Filter and
-        Score are then left out, as if PreFilter and PreScore had said `SKIP`. Asked once per shape."""
+        """False when the shape alone tells that this pod is none of the plugin's business: its Filter passes
+        every node and its Score is 0 for all, without being asked. Asked once per shape."""
         return True
 
     def shape(self, pod: Pod) -> Hashable:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from stowplan.cluster import IntColumn, NodeRow, Nodes
@@ -127,7 +126,7 @@ def run_with_nominated(profile: Profile, state: CycleState, pod: Pod, node: Node
         with cluster.trial():
             trial_state = state.clone()
             for other in nominated:
-                placed = msgspec.structs.replace(other, node_name=node.name)
+                placed = other.placed_on(node.name)
                 cluster.put_pod(placed)
                 tell_added(profile, trial_state, pod, placed, node)
             status = run_filters_on(profile, trial_state, pod, node)

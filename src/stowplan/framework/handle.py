@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -38,6 +37,11 @@ def drop(work: Coroutine[Any, Any, None]) -> None:
     work.close()
 
 
+async def refuse_to_wait(seconds: float) -> None:
+    """Does not wait: a host that only decides has no clock."""
+    raise PermissionError(f"cannot wait for {seconds} seconds: this scheduler only decides")
+
+
 @dataclass
 class Host:
     """The surroundings of the core. One host serves all profiles."""
@@ -47,7 +51,7 @@ class Host:
     now: Callable[[], float] = lambda: 0.0
     later: Callable[[Coroutine[Any, Any, None]], None] = drop
     seed: int = 0
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    sleep: Callable[[float], Awaitable[None]] = refuse_to_wait
     """Waits by the same clock as `now`."""
 
 

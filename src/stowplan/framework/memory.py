@@ -21,7 +21,7 @@ from stowplan.framework.contract import (
 )
 from stowplan.framework.failure import PluginError
 from stowplan.framework.status import Status
-from stowplan.framework.verdict import Verdict
+from stowplan.framework.verdict import Verdict, checked_rejection
 from stowplan.objects import Pod
 
 _FEW = 6
@@ -33,10 +33,10 @@ class RowMemory:
 
     def __init__(self, plugin: Plugin, cluster: Cluster, state: CycleState, pod: Pod) -> None:
         self.plugin = plugin
+        self.reads_usage = Reads.USAGE in plugin.reads
         self._cluster = cluster
         self._state = state
         self._pod = pod
-        self._reads_usage = Reads.USAGE in plugin.reads
         self._column: IntColumn = np.zeros(cluster.table.capacity, np.int64)
         self._node_position = -1
         self._usage_position = -1
@@ -56,7 +56,7 @@ class RowMemory:
         table = self._cluster.table
         node_position, usage_position = table.node_log.position, table.usage_log.position
         rows = table.node_log.since(self._node_position) if node_position != self._node_position else []
-        if self._reads_usage and rows is not None and usage_position != self._usage_position:
+        if self.reads_usage and rows is not None and usage_position != self._usage_position:
             used = table.usage_log.since(self._usage_position)
             rows = None if used is None else rows + used
         if rows is None or len(rows) * 2 > table.size:
@@ -64,6 +64,17 @@ class RowMemory:
         elif rows:
             self._refresh_some(sorted({row for row in rows if row < table.size}))
         self._node_position, self._usage_position = node_position, usage_position
+
+    def catch_up(self, changed: list[NodeRow], since: int, until: int) -> None:
+        """The short way for a plan that knows already which rows have changed usage between two positions,
+        and that no node did."""
+        if self._usage_position != until:
+            if self._usage_position != since:
+                self.refresh()
+                return
+            for node in changed:
+                self._ask_one(node)
+            self._usage_position = until
 
     def _refresh_all(self) -> None:
         if len(self._column) != self._cluster.table.capacity:
@@ -189,12 +200,9 @@ def ask_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) 
 def ask_filter_node(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeRow) -> Status | None:
     """The plugin's status for one node, None when it passes."""
     try:
-        status = plugin.filter_node(state, pod, node)
+        return checked_rejection(plugin.filter_node(state, pod, node))
     except Exception as problem:
         raise PluginError(plugin.name, "filter", problem) from problem
-    if status is not None and not (isinstance(status, Status) and status.rejected):
-        raise PluginError(plugin.name, "filter", status.message if isinstance(status, Status) else status)
-    return status
 
 
 def ask_score(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> IntColumn:

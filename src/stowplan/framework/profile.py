@@ -23,7 +23,7 @@ from stowplan.framework.contract import (
     ScorePlugin,
 )
 from stowplan.framework.handle import Host, ProfileHandle
-from stowplan.framework.registry import Registration
+from stowplan.framework.registry import Registry
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -52,7 +52,7 @@ class ProfilePlan:
 class Profile:
     """One instance of each plugin, however many points it serves, in the order of every point."""
 
-    def __init__(self, plan: ProfilePlan, registry: Mapping[str, Registration], host: Host) -> None:
+    def __init__(self, plan: ProfilePlan, registry: Registry, host: Host) -> None:
         self.plan = plan
         self.name = plan.scheduler_name
         self.percentage_of_nodes_to_score = plan.percentage_of_nodes_to_score
@@ -60,7 +60,7 @@ class Profile:
         self.handle = ProfileHandle(host, self)
         self.plugins: dict[str, Plugin] = {}
         for name in plan.plugin_names:
-            plugin = registry[name].plugin
+            plugin = registry[name]
             given = plan.args[name]
             self.plugins[name] = plugin(plugin.Args().completed() if given is None else given, self.handle)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import NamedTuple
+from typing import TypeAlias
 
-from stowplan.framework.args import PluginArgs
 from stowplan.framework.contract import Plugin, points_of
 
 ENTRY_POINT_GROUP = "stowplan.plugins"
@@ -16,25 +15,19 @@ class RegistryError(Exception):
     """A plugin that cannot be registered: says which, where it comes from, and what to do."""
 
 
-class Registration(NamedTuple):
-    """What there is to know about a plugin before it is built."""
-
-    name: str
-    plugin: type[Plugin]
-    points: frozenset[str]
-    """The extension points it serves, by their names in a configuration: `preFilter`, `score`."""
-    args_type: type[PluginArgs]
+Registry: TypeAlias = Mapping[str, type[Plugin]]
+"""Plugin classes by name."""
 
 
-def register(plugins: Iterable[type[Plugin]]) -> dict[str, Registration]:
+def register(plugins: Iterable[type[Plugin]]) -> dict[str, type[Plugin]]:
     """Plugin classes by name; two of one name are an error."""
-    registry: dict[str, Registration] = {}
+    registry: dict[str, type[Plugin]] = {}
     for plugin in plugins:
         _add(registry, plugin, f"{plugin.__module__}.{plugin.__qualname__}")
     return registry
 
 
-def discover(known: Mapping[str, Registration]) -> dict[str, Registration]:
+def discover(known: Registry) -> dict[str, type[Plugin]]:
     """The known plugins and those that installed packages announce under `stowplan.plugins`."""
     registry = dict(known)
     for entry in entry_points(group=ENTRY_POINT_GROUP):
@@ -55,16 +48,15 @@ def _load(entry: EntryPoint) -> type[Plugin]:
     return plugin
 
 
-def _add(registry: dict[str, Registration], plugin: type[Plugin], where: str) -> None:
-    points = points_of(plugin)
-    if not points:
+def _add(registry: dict[str, type[Plugin]], plugin: type[Plugin], where: str) -> None:
+    if not points_of(plugin):
         raise RegistryError(
             f"{where}: {plugin.name} serves no extension point; derive it from FilterPlugin, ScorePlugin, …"
         )
     if plugin.name in registry:
-        other = registry[plugin.name].plugin
+        other = registry[plugin.name]
         raise RegistryError(
             f"{where}: the name {plugin.name} is taken by {other.__module__}.{other.__qualname__}; "
             "give the class another `name`"
         )
-    registry[plugin.name] = Registration(plugin.name, plugin, points, plugin.Args)
+    registry[plugin.name] = plugin

@@ -25,7 +25,7 @@ class Verdict:
 
     @property
     def passed(self) -> Mask:
-        return self.codes == 0
+        return np.equal(self.codes, 0)
 
     @classmethod
     def passes(cls, size: int) -> Verdict:
@@ -48,13 +48,17 @@ class Verdict:
     @classmethod
     def of(cls, statuses: Sequence[Status | None]) -> Verdict:
         """From a status per node, as the per-node form gives them."""
-        for status in statuses:
-            if status is not None and not (isinstance(status, Status) and status.rejected):
-                raise ValueError(status.message if isinstance(status, Status) else f"{status!r} is no status")
         numbers: dict[Status | None, int] = {None: 0}
-        codes = [numbers.setdefault(status, len(numbers)) for status in statuses]
+        codes = [numbers.setdefault(checked_rejection(status), len(numbers)) for status in statuses]
         words = list(numbers)
         return cls(np.array(codes, np.int64), lambda code: _status(words[code]))
+
+
+def checked_rejection(status: object) -> Status | None:
+    """A filter's answer for one node. Anything but a rejection or None is a failure of the filter."""
+    if status is None or (isinstance(status, Status) and status.rejected):
+        return status
+    raise ValueError(status.message if isinstance(status, Status) else f"{status!r} is not a Status")
 
 
 def _status(status: Status | None) -> Status:

@@ -290,3 +290,7 @@ class Pod(KubeObject, frozen=True):
     spec: PodSpec = NO_SPEC
     node_name: str = ""
     status: PodStatus = NO_STATUS
+
+    def placed_on(self, node_name: str) -> Pod:
+        """The same pod on a node."""
+        return msgspec.structs.replace(self, node_name=node_name)

@@ -1,8 +1,8 @@
 """A decision in one line, for tests of plugins and of whole configurations.
 
-    def test_small_nodes_are_preferred() -> None:
-        cluster = cluster_of(make_node("big").capacity(cpu=64), make_node("small").capacity(cpu=4))
-        assert decide(cluster, make_pod("p"), plugins=[SmallestNode]).node_name == "small"
+def test_small_nodes_are_preferred() -> None:
+    cluster = cluster_of(make_node("big").capacity(cpu=64), make_node("small").capacity(cpu=4))
+    assert decide(cluster, make_pod("p"), plugins=[SmallestNode]).node_name == "small"
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import msgspec
-
 from stowplan.cluster import Cluster
 from stowplan.config.defaults import completed
 from stowplan.config.load import load_configuration
+from stowplan.config.profiles import known_plugins
 from stowplan.config.types import KubeSchedulerConfiguration, Plugin, Plugins, PluginSet, Profile
 from stowplan.engine import Decision, Scheduler, Trace
 from stowplan.framework import contract
-from stowplan.framework.registry import Registration, register
+from stowplan.framework.registry import Registry, register
 from stowplan.objects import KubeObject, Pod
 from stowplan.plugins import IN_TREE
 from stowplan.testing.builders import ObjectBuilder, PodBuilder
@@ -66,9 +65,9 @@ def scheduler(
     own = register(plugins)
     registry = {**IN_TREE, **own}
     if config is None:
-        configuration = completed(_enabling(own.values()))
+        configuration = completed(_enabling(own))
     else:
-        configuration = load_configuration(config.encode(), "config", registry).configuration
+        configuration = load_configuration(config.encode(), "config", known_plugins(registry)).configuration
     return Scheduler(cluster, configuration, registry=registry, seed=seed)
 
 
@@ -81,17 +80,17 @@ class Queued:
     attempts: int = 0
 
 
-def _enabling(registrations: Iterable[Registration]) -> KubeSchedulerConfiguration:
+def _enabling(registry: Registry) -> KubeSchedulerConfiguration:
     """The default configuration with these plugins on top; one that sorts the queue takes the place of
     the default one."""
-    registrations = list(registrations)
-    sets = Plugins(multi_point=PluginSet(enabled=tuple(Plugin(name=entry.name) for entry in registrations)))
-    if any("queueSort" in entry.points for entry in registrations):
-        sets = msgspec.structs.replace(sets, queue_sort=PluginSet(disabled=(Plugin(name="*"),)))
-        sorters = tuple(Plugin(name=entry.name) for entry in registrations if "queueSort" in entry.points)
-        sets = msgspec.structs.replace(
-            sets, queue_sort=msgspec.structs.replace(sets.queue_sort, enabled=sorters)
-        )
+    sorters = [name for name, plugin in registry.items() if "queueSort" in contract.points_of(plugin)]
+    sets = Plugins(
+        multi_point=PluginSet(enabled=tuple(Plugin(name=name) for name in registry if name not in sorters)),
+        queue_sort=PluginSet(
+            enabled=tuple(Plugin(name=name) for name in sorters),
+            disabled=(Plugin(name="*"),) if sorters else (),
+        ),
+    )
     return KubeSchedulerConfiguration(profiles=(Profile(plugins=sets),))
 
 

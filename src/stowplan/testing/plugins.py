@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stowplan.cluster import Cluster
-from stowplan.framework.contract import Plugin
+from stowplan.framework.contract import Plugin, points_of
 from stowplan.framework.handle import Host
 from stowplan.framework.profile import Profile, ProfilePlan
 from stowplan.framework.registry import register
@@ -21,7 +21,7 @@ def build_plugin(cls: type[P], cluster: Cluster, **args: Any) -> P:
     for path, problem in given.problems():
         raise ValueError(f"{cls.name}: {path}: {problem}")
     registry = register([cls])
-    plan = ProfilePlan(points=dict.fromkeys(registry[cls.name].points, (cls.name,)), args={cls.name: given})
+    plan = ProfilePlan(points=dict.fromkeys(points_of(cls), (cls.name,)), args={cls.name: given})
     plugin = Profile(plan, registry, Host(cluster)).plugins[cls.name]
     assert isinstance(plugin, cls)
     return plugin

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stowplan.cluster import Cluster
 from stowplan.engine.decide import Decider
 from stowplan.framework import Plugin
-from stowplan.framework.contract import POINTS
+from stowplan.framework.contract import POINTS, points_of
 from stowplan.framework.handle import Host
 from stowplan.framework.profile import Profile, ProfilePlan
 from stowplan.framework.registry import register
@@ -19,7 +19,7 @@ def decider(
     plan = ProfilePlan(
         percentage_of_nodes_to_score=percentage,
         points={
-            point: tuple(name for name, entry in registry.items() if point in entry.points)
+            point: tuple(name for name, plugin in registry.items() if point in points_of(plugin))
             for point in POINTS
         },
         weights=weights,

@@ -1,0 +1,151 @@
+"""Explains where a pod of a bundle of manifests would go, and why.
+
+The manifests (YAML or JSON, one or many files) are the cluster: nodes, placed pods, volumes, whatever there
+is. The pod is one of theirs without a node. Per node the account says which plugin rejected it first and for
+what reasons, or what each plugin scored it; and where making room by preemption would help.
+
+  kubectl get nodes,pods,pv,pvc,services -A -o yaml > cluster.yaml
+  stowplan explain -f cluster.yaml default/web-0
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stowplan.cli.main import CommandError
+from stowplan.cli.tables import render_table
+
+if TYPE_CHECKING:
+    from stowplan.engine import Trace
+    from stowplan.objects import Pod
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("pod", help="the pod to explain, as NAME or NAMESPACE/NAME")
+    parser.add_argument(
+        "-f", "--filename", action="append", required=True, help="a file with manifests, - for standard input"
+    )
+    parser.add_argument("--config", help="a KubeSchedulerConfiguration file (default: the default profile)")
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="how to show it (default: table)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import msgspec
+
+    trace = explain(arguments.filename, arguments.pod, arguments.config)
+    if arguments.output == "json":
+        print(msgspec.json.format(msgspec.json.encode(trace)).decode())
+    else:
+        print(as_text(trace))
+    return 0
+
+
+def explain(files: list[str], wanted: str, config: str | None) -> Trace:
+    from stowplan.cluster import Cluster
+    from stowplan.config.load import load_configuration
+    from stowplan.config.problems import ConfigError
+    from stowplan.config.profiles import known_plugins
+    from stowplan.engine import Scheduler
+    from stowplan.engine.scheduler import UnknownSchedulerError
+    from stowplan.framework.registry import RegistryError, discover
+    from stowplan.objects import ObjectError, Pod, decode_yaml
+    from stowplan.plugins import IN_TREE
+
+    cluster = Cluster()
+    pods: dict[str, Pod] = {}
+    try:
+        registry = discover(IN_TREE)
+        for file in files:
+            for obj in decode_yaml(_read(file)):
+                cluster.add(obj)
+                if isinstance(obj, Pod):
+                    pods[obj.key] = obj
+        configuration = None
+        if config is not None:
+            configuration = load_configuration(_read(config), config, known_plugins(registry)).configuration
+        scheduler = Scheduler(cluster, configuration, registry=registry)
+        return scheduler.explain(_find(pods, wanted))
+    except (ObjectError, ConfigError, RegistryError, UnknownSchedulerError) as problem:
+        raise CommandError(str(problem)) from problem
+
+
+def _find(pods: dict[str, Pod], wanted: str) -> Pod:
+    key = wanted if "/" in wanted else f"default/{wanted}"
+    pod = pods.get(key)
+    if pod is None:
+        pending = sorted(key for key, pod in pods.items() if not pod.node_name)
+        raise CommandError(f"there is no pod {key}; pods without a node: {', '.join(pending[:20]) or 'none'}")
+    if pod.node_name:
+        raise CommandError(
+            f"pod {key} is on {pod.node_name} already; remove spec.nodeName to ask where it could go"
+        )
+    return pod
+
+
+def _read(file: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as problem:
+        raise CommandError(f"{file}: {problem.strerror}") from problem
+
+
+def as_text(trace: Trace) -> str:
+    """The account as a person wants to read it."""
+    parts = [f"Pod {trace.pod}: {_outcome(trace)}"]
+    if trace.totals:
+        parts.append(_score_table(trace))
+    if trace.rejected:
+        parts.append(_rejection_table(trace))
+    if trace.preemption is not None:
+        parts.append(_preemption_text(trace))
+    return "\n\n".join(parts)
+
+
+def _outcome(trace: Trace) -> str:
+    if trace.best:
+        return f"goes to {' or '.join(trace.best)}"
+    return trace.message or "goes nowhere"
+
+
+def _score_table(trace: Trace) -> str:
+    """Best nodes first; each score as given > normalised > with its weight, shortened where they agree."""
+    plugins = list(next(iter(trace.scores.values())))
+    rows = []
+    for node in sorted(trace.totals, key=lambda name: (-trace.totals[name], name)):
+        scores = [trace.scores[node][plugin] for plugin in plugins]
+        cells = [
+            ">".join(dict.fromkeys((str(score.raw), str(score.normalized), str(score.weighted))))
+            for score in scores
+        ]
+        rows.append([node, str(trace.totals[node]), *cells])
+    return render_table(["NODE", "TOTAL", *plugins], rows)
+
+
+def _rejection_table(trace: Trace) -> str:
+    rows = [
+        [node, status.plugin, status.code.label, "; ".join(status.reasons)]
+        for node, status in trace.rejected.items()
+    ]
+    return render_table(["NODE", "REJECTED BY", "CODE", "REASONS"], rows)
+
+
+def _preemption_text(trace: Trace) -> str:
+    preemption = trace.preemption
+    assert preemption is not None
+    if not preemption.candidates:
+        return f"Preemption: {preemption.ineligible or preemption.message or 'helps nowhere'}"
+    rows = [
+        [
+            node,
+            "yes" if node in preemption.chosen else "",
+            str(victims.pdb_violations),
+            ", ".join(victims.pods),
+        ]
+        for node, victims in sorted(preemption.candidates.items())
+    ]
+    return "Preemption would help:\n" + render_table(["NODE", "BEST", "PDB VIOLATIONS", "VICTIMS"], rows)

@@ -1,0 +1,132 @@
+"""The remembered answers of all plugins for one shape, merged into two columns. The hot path.
+
+`rejected_by` says for every row which filter rejects it first (0: none), `ranked` what the row scores, -1
+where it is rejected. Most often one pod was placed since the last time, so one row changed, and only the
+answers that depend on what is placed have to be asked and merged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stowplan.cluster import Cluster, IntColumn, NodeRow
+from stowplan.framework.memory import FilterMemory, RowMemory, ScoreMemory
+
+_FEW = 6
+"""Up to this many changed rows are merged one by one."""
+
+
+class MergedColumns:
+    """Filters by their numbers (from 1, in the order of the profile) and scores with their weights.
+
+    Scores that must be normalised over the nodes that can take the pod are not part of `ranked`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        filters: Sequence[tuple[int, FilterMemory]],
+        scores: Sequence[tuple[int, ScoreMemory]],
+    ) -> None:
+        self._cluster = cluster
+        self._filters = filters
+        self._scores = [(weight, memory) for weight, memory in scores if not memory.normalizes]
+        self._memories: list[RowMemory] = [memory for _, memory in (*filters, *scores)]
+        self._usage_memories = [memory for memory in self._memories if memory.reads_usage]
+        self._usage_filters = [(number, memory) for number, memory in filters if memory.reads_usage]
+        self._usage_scores = [(weight, memory) for weight, memory in self._scores if memory.reads_usage]
+        self._node_position = -1
+        self._usage_position = -1
+        self._generation = -1
+        self._by_node: IntColumn = np.zeros(0, np.int64)
+        """Per row the first filter that rejects it for what the node is, whatever is placed on it."""
+        self._node_scores: IntColumn = np.zeros(0, np.int64)
+        """Per row the part of its score that comes from what the node is."""
+        self._codes: IntColumn = np.zeros(0, np.int64)
+        self.rejected_by: IntColumn = np.zeros(0, np.int64)
+        self.ranked: IntColumn = np.zeros(0, np.int64)
+        self.feasible = 0
+        """How many rows no filter rejects."""
+        self.version = 0
+        """Grows whenever a row is rejected by another filter, by none any more, or for another reason."""
+
+    def refresh(self) -> None:
+        """Brings the columns up to date with the cluster."""
+        table = self._cluster.table
+        until = table.usage_log.position
+        if table.node_log.position == self._node_position:
+            if until == self._usage_position:
+                return
+            rows = table.usage_log.since(self._usage_position)
+            if rows is not None and len(rows) <= _FEW:
+                self._refresh_rows(rows, until)
+                return
+        for memory in self._memories:
+            memory.refresh()
+        self._merge_all()
+        self._node_position, self._usage_position = table.node_log.position, until
+
+    def _refresh_rows(self, rows: list[int], until: int) -> None:
+        changed = [NodeRow(self._cluster, row) for row in dict.fromkeys(rows)]
+        for memory in self._usage_memories:
+            memory.catch_up(changed, self._usage_position, until)
+        if self._generation != self._memories_generation():
+            self._merge_all()
+        else:
+            for node in changed:
+                self._merge_one(node.row)
+        self._usage_position = until
+
+    def _memories_generation(self) -> int:
+        return sum([memory.generation for memory in self._usage_memories])
+
+    def _merge_all(self) -> None:
+        size = self._cluster.table.size
+        self._by_node = np.zeros(size, np.int64)
+        self.rejected_by = np.zeros(size, np.int64)
+        self._codes = np.zeros(size, np.int64)
+        for number, memory in reversed(self._filters):
+            rejected = memory.column.nonzero()[0]
+            if rejected.size:
+                self.rejected_by[rejected] = number
+                self._codes[rejected] = memory.column[rejected]
+                if not memory.reads_usage:
+                    self._by_node[rejected] = number
+        self._node_scores = self._sum([one for one in self._scores if not one[1].reads_usage])
+        self.ranked = self._node_scores + self._sum(self._usage_scores)
+        rejected = self.rejected_by.nonzero()[0]
+        self.ranked[rejected] = -1
+        self.feasible = size - rejected.size
+        self.version += 1
+        self._generation = self._memories_generation()
+
+    def _sum(self, scores: Sequence[tuple[int, ScoreMemory]]) -> IntColumn:
+        total = np.zeros(self._cluster.table.size, np.int64)
+        for weight, memory in scores:
+            total += memory.column if weight == 1 else memory.column * weight
+        return total
+
+    def _merge_one(self, row: int) -> None:
+        by, code = self._by_node.item(row), self._codes.item(row)
+        for number, memory in self._usage_filters:
+            if by and by < number:
+                break
+            rejection = memory.item(row)
+            if rejection:
+                by, code = number, rejection
+                break
+        before = self.rejected_by.item(row)
+        if by != before or (by and code != self._codes.item(row)):
+            self.rejected_by[row] = by
+            self._codes[row] = code
+            self.feasible += (by == 0) - (before == 0)
+            self.version += 1
+        if by:
+            self.ranked[row] = -1
+            return
+        total = self._node_scores.item(row)
+        for weight, scores in self._usage_scores:
+            total += scores.item(row) * weight
+        self.ranked[row] = total
