@@ -4,6 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 CODE := $(wildcard src tests conformance benchmarks hack)
+EXAMPLES := $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format conformance bench bench-core control-plane test-control-plane lock clean
@@ -18,15 +19,16 @@ test: $(READY) ## Run every test that needs nothing but Python
 	@$(RUN) -m pytest -m "not control_plane"
 
 check: $(READY) ## Check format, lint, types, layers and the README's commands
-	$(VENV)/bin/ruff format --check $(CODE)
-	$(VENV)/bin/ruff check $(CODE)
+	$(VENV)/bin/ruff format --check $(CODE) $(EXAMPLES)
+	$(VENV)/bin/ruff check $(CODE) $(EXAMPLES)
 	$(VENV)/bin/mypy $(CODE)
+	$(foreach example,$(EXAMPLES),MYPYPATH=$(example) $(VENV)/bin/mypy $(example) &&) true
 	$(VENV)/bin/lint-imports
 	$(RUN) hack/check_readme.py README.md CONTRIBUTING.md
 
 format: $(READY) ## Rewrite the code the way the format check wants it
-	$(VENV)/bin/ruff format $(CODE)
-	$(VENV)/bin/ruff check --fix $(CODE)
+	$(VENV)/bin/ruff format $(CODE) $(EXAMPLES)
+	$(VENV)/bin/ruff check --fix $(CODE) $(EXAMPLES)
 
 conformance: $(READY) ## Compare every answer with kube-scheduler's (CASES="FILE ..." picks some)
 	@$(RUN) -m conformance $(CASES)
