@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from conformance.cases import Candidate, Preemption, Rejection, Want
-from stowplan.engine.trace import PreemptionTrace, Trace
+from stowplan.engine import Decision, Trace
 from stowplan.framework.status import Status
+from stowplan.framework.trace import PreemptionTrace
 
 _INSUFFICIENT = "Insufficient "
 _FIXED_ORDER = frozenset(_INSUFFICIENT + name for name in ("cpu", "memory", "ephemeral-storage"))
@@ -16,6 +17,34 @@ _FIXED_ORDER = frozenset(_INSUFFICIENT + name for name in ("cpu", "memory", "eph
 def differences(want: Want, got: Trace) -> list[str]:
     """Everything in which the trace of a pod is not what is wanted; nothing when they agree."""
     return [f"{want.pod}: {difference}" for difference in _differences(want, got)]
+
+
+def decision_differences(want: Want, got: Decision, nominated: str = "") -> list[str]:
+    """In what the quick way, which remembers and judges in columns, is not what is wanted. A pod takes the
+    node that is promised to it without looking for a better one."""
+    return [f"{want.pod}: decide: {difference}" for difference in _decision_differences(want, got, nominated)]
+
+
+def _decision_differences(want: Want, got: Decision, nominated: str) -> Iterator[str]:
+    if want.feasible:
+        right = (nominated,) if nominated in want.feasible else want.best
+        if got.node_name not in right:
+            yield f"node: want one of {_shown(right)}, got {_shown(got.node_name)}: {got.message}"
+        return
+    yield from _compare("node", None, got.node_name)
+    preemption = want.preemption or Preemption()
+    if preemption.chosen:
+        if got.nominated_node not in preemption.chosen:
+            nominated = _shown(got.nominated_node)
+            yield f"nominated node: want one of {_shown(preemption.chosen)}, got {nominated}"
+            return
+        victims = tuple(victim.key for victim in got.victims)
+        yield from _compare("victims", preemption.candidates[got.nominated_node].victims, victims)
+    else:
+        after = preemption.message or (preemption.ineligible and f"preemption: {preemption.ineligible}")
+        # In between stand the reasons of other PostFilter plugins, which the cases do not have.
+        if not (got.message.startswith(want.message) and got.message.endswith(after)):
+            yield f"message: want {want.message!r} and {after!r}, got {got.message!r}"
 
 
 def _differences(want: Want, got: Trace) -> Iterator[str]:

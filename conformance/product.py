@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from stowplan.engine.scheduler import Scheduler
-
 from conformance.cases import Case
 from stowplan.cluster import Cluster
-from stowplan.config import load
-from stowplan.engine.trace import Trace
-from stowplan.objects import Pod
-from stowplan.objects.decode import decode_object
+from stowplan.engine import Decision, Scheduler, Trace
+from stowplan.framework.profile import Profile
+from stowplan.objects import Pod, decode_object
+from stowplan.plugins.defaultpreemption import DefaultPreemption
 
 
 class World:
@@ -26,12 +24,37 @@ class World:
                     self.cluster.nominations.add(obj, nominated)
             else:
                 self.cluster.add(obj)
-        self.scheduler = Scheduler(self.cluster, load(case.config))
+        self.scheduler = self._scheduler(case)
+
+    def _scheduler(self, case: Case) -> Scheduler:
+        config = bytes(case.config)
+        if not config:
+            return Scheduler(self.cluster)
+        scheduler = Scheduler.from_file(self.cluster, config, f"config of {case.id}")
+        for profile in scheduler.profiles.values():
+            _let_preempt(profile)
+        return scheduler
 
     def explain(self, key: str) -> Trace:
+        """The complete account, in which every plugin is asked afresh."""
         return self.scheduler.explain(self._pending[key])
+
+    def decide(self, key: str) -> Decision:
+        """The quick way, with remembered answers and columns."""
+        return self.scheduler.decide(self._pending[key])
+
+    def nominated(self, key: str) -> str:
+        """The node promised to a pod, which it gets if it still fits there."""
+        return self._pending[key].status.nominated_node_name
 
     def place(self, key: str, node_name: str) -> None:
         pod = self._pending.pop(key)
         self.cluster.nominations.remove(pod.uid)
         self.cluster.put_pod(pod.placed_on(node_name))
+
+
+def _let_preempt(profile: Profile) -> None:
+    """kube-scheduler was asked what preemption would do in every profile, even where it is off."""
+    if not any(isinstance(plugin, DefaultPreemption) for plugin in profile.post_filters):
+        preemption = DefaultPreemption(DefaultPreemption.Args(), profile.handle)
+        profile.post_filters = (*profile.post_filters, preemption)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from conformance.cases import Case, Want
-from conformance.compare import differences
+from conformance.compare import decision_differences, differences
 from conformance.product import World
-from stowplan.engine.trace import Trace
 
 
 @dataclass
@@ -33,7 +31,7 @@ def run_case(case: Case) -> Outcome:
     try:
         world = World(case)
         for key, want in zip(case.pods, case.want, strict=True):
-            outcome.differences += judge(key, want, world.explain)
+            outcome.differences += judge(world, key, want)
             if case.sequence and want.placed:
                 world.place(key, want.placed)
     except Exception as error:  # noqa: BLE001 - whatever it is, it belongs in the report
@@ -41,8 +39,9 @@ def run_case(case: Case) -> Outcome:
     return outcome
 
 
-def judge(key: str, want: Want, explain: Callable[[str], Trace]) -> list[str]:
-    """The differences of one pod."""
+def judge(world: World, key: str, want: Want) -> list[str]:
+    """The differences of one pod: in the complete account, and in the quick decision."""
     if want.pod != key:
         return [f"{key}: the case wants an answer for {want.pod} here"]
-    return differences(want, explain(key))
+    found = differences(want, world.explain(key))
+    return found + decision_differences(want, world.decide(key), world.nominated(key))
