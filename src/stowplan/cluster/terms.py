@@ -19,7 +19,7 @@ from stowplan.objects import Labels, Pod, PodAffinity, PodAffinityTerm, PodSpec
 from stowplan.objects.selectors import Selector, SelectorError, compile_selector
 
 MAX_WATCHES = 512
-_MAX_ARRIVALS = 4096
+MAX_ARRIVALS = 4096
 
 
 class TermKind(Enum):
@@ -241,9 +241,9 @@ class AffinityTerms:
         entry = self._entries[term] = TermEntry(term)
         self._index.add(entry, entry.namespaces, anchor_of(term.selector))
         self._arrivals.append(entry)
-        if len(self._arrivals) > 2 * _MAX_ARRIVALS:
-            del self._arrivals[:_MAX_ARRIVALS]
-            self._forgotten_arrivals += _MAX_ARRIVALS
+        if len(self._arrivals) > 2 * MAX_ARRIVALS:
+            del self._arrivals[:MAX_ARRIVALS]
+            self._forgotten_arrivals += MAX_ARRIVALS
         self.version += 1
         return entry
 
