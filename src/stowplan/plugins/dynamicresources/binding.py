@@ -135,7 +135,7 @@ class ClaimWriter:
         for key in keys:
             claim = self._ledger.claim(key)
             if claim is None:
-                raise BindingError(f'could not find resource claim "{key}"')
+                raise BindingError(f'could not find ResourceClaim "{key}"')
             if not is_ready(claim):
                 if took_too_long(claim, self._handle.now(), patience):
                     raise BindingError(f"device binding timeout: claim={claim.name}")

@@ -41,7 +41,7 @@ def _pod_claims(pod: Pod, ledger: Ledger) -> Iterator[ResourceClaim | None]:
 def _usable(pod: Pod, ledger: Ledger, key: str, generated: bool) -> ResourceClaim:
     claim = ledger.claim(key)
     if claim is None:
-        raise ClaimProblem(f'could not find resource claim "{key}"')
+        raise ClaimProblem(f'could not find ResourceClaim "{key}"')
     if claim.terminating:
         raise ClaimProblem(f'resourceclaim "{claim.name}" is being deleted')
     if generated and (claim.controller is None or claim.controller.uid != pod.uid):

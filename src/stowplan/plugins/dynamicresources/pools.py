@@ -7,8 +7,8 @@ neither can be had.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from stowplan.objects import Node
 from stowplan.objects.devices import Device, ResourceSlice
@@ -20,31 +20,44 @@ from stowplan.plugins.dynamicresources.state import AllocatedState, Amounts, Dev
 
 
 class PoolDevice:
-    """A device of a slice, ready to be chosen. Lives as long as its slice is unchanged."""
-
-    __slots__ = ("capacities", "counters", "device", "id", "matches", "seen", "shared", "slice")
+    """A device of a slice. Lives as long as its slice is unchanged; what is derived from it is worked out
+    when a search first comes to it, because most searches end at the first device."""
 
     def __init__(self, device: Device, owner: Slice) -> None:
         self.device = device
         self.slice = owner
         self.id: DeviceID = (*owner.pool_id, device.name)
         self.shared = device.allow_multiple_allocations
-        self.capacities: Mapping[str, Capacity] = {
-            name: prepare_capacity(capacity) for name, capacity in device.capacity.items()
-        }
-        self.counters: tuple[tuple[str, Amounts], ...] = tuple(
-            (use.counter_set, {name: nano_value(counter.value) for name, counter in use.counters.items()})
-            for use in device.consumes_counters
-        )
-        self.seen = SelectorDevice(owner.pool_id[0], device.attributes, device.capacity, self.shared)
         self.matches: dict[object, bool | tuple[int, str]] = {}
         """What requests found out about this device: whether it is selected, or which selector failed."""
+
+    @cached_property
+    def capacities(self) -> dict[str, Capacity]:
+        return {name: prepare_capacity(capacity) for name, capacity in self.device.capacity.items()}
+
+    @cached_property
+    def always_has_room(self) -> bool:
+        """Whether a request that names no amounts needs no look at the capacities."""
+        return not self.shared and all(capacity.policy is None for capacity in self.capacities.values())
+
+    @cached_property
+    def counters(self) -> tuple[tuple[str, Amounts], ...]:
+        """What the device takes out of which counter sets while it is in use."""
+        return tuple(
+            (use.counter_set, {name: nano_value(counter.value) for name, counter in use.counters.items()})
+            for use in self.device.consumes_counters
+        )
+
+    @cached_property
+    def seen(self) -> SelectorDevice:
+        """What CEL selectors see of the device."""
+        return SelectorDevice(self.id[0], self.device.attributes, self.device.capacity, self.shared)
 
 
 class Slice:
     """A slice with its devices made ready."""
 
-    __slots__ = ("devices", "generation", "name", "pool_id", "record", "size")
+    __slots__ = ("devices", "generation", "name", "pool_id", "record", "size", "waits_for_conditions")
 
     def __init__(self, record: ResourceSlice) -> None:
         self.record = record
@@ -54,6 +67,7 @@ class Slice:
         self.size = record.spec.pool.resource_slice_count
         """Of how many slices the pool consists."""
         self.devices = [PoolDevice(device, self) for device in record.spec.devices]
+        self.waits_for_conditions = any(device.binding_conditions for device in record.spec.devices)
 
     def relevant(self, node: Node) -> bool:
         """Whether any device might be used from the node."""
@@ -101,7 +115,7 @@ class Pool:
     @property
     def waits_for_conditions(self) -> bool:
         """Whether some device becomes ready only after it was chosen; such pools are tried last."""
-        return any(device.device.binding_conditions for owner in self.slices for device in owner.devices)
+        return any(owner.waits_for_conditions for owner in self.slices)
 
     def available_counters(self, state: AllocatedState) -> dict[str, Amounts]:
         """What allocated devices have left of the pool's counters; may be less than nothing."""
@@ -114,7 +128,7 @@ class Pool:
         available = {name: dict(counters) for name, counters in self.counter_sets.items()}
         for owner in (*self.slices, *self.elsewhere):
             for device in owner.devices:
-                if device.counters and state.is_allocated(device.id):
+                if device.device.consumes_counters and state.is_allocated(device.id):
                     for counter_set, amounts in device.counters:
                         left = available[counter_set]
                         for name, amount in amounts.items():
@@ -157,8 +171,8 @@ def build_pool(pool_id: PoolID, relevant: Iterable[Slice], every: Iterable[Slice
 
 
 def _repeats_a_device(slices: Iterable[Slice]) -> bool:
-    names = Counter(device.id for owner in slices for device in owner.devices)
-    return any(count > 1 for count in names.values())
+    names = [device.device.name for owner in slices for device in owner.devices]
+    return len(set(names)) < len(names)
 
 
 def _counter_sets(slices: Iterable[Slice]) -> dict[str, Amounts] | None:
@@ -179,5 +193,6 @@ def _counters_known(counter_sets: Mapping[str, Amounts], slices: Iterable[Slice]
         counter_set in counter_sets and amounts.keys() <= counter_sets[counter_set].keys()
         for owner in slices
         for device in owner.devices
+        if device.device.consumes_counters
         for counter_set, amounts in device.counters
     )

@@ -28,10 +28,10 @@ def selector_problem(solution: Solution) -> str:
     """Slices with more than one term cannot be turned into the node selector of an allocation."""
     for plan, chosen in zip(solution.plans, solution.devices, strict=True):
         for entry in chosen:
-            selector = _selector_of(entry)
-            terms = len(selector.node_selector_terms) if selector else 0
             if _bound_to_node(entry):
                 break
+            selector = _selector_of(entry)
+            terms = len(selector.node_selector_terms) if selector else 0
             if terms > 1:
                 problem = f"unsupported ResourceSlice.NodeSelector with {terms} terms"
                 return f"create NodeSelector for claim {plan.claim.name}: {problem}"

@@ -119,20 +119,19 @@ class Search:
             raise AllocationError(problem)
         if not request.wants_all:
             return request.asked.count
+        wanted = self.every[request] = []
         where = f"claim {request.claim}, request {request.name}: asks for all devices"
-        for pool in self.site.pools:
+        for pool, candidates in self.site.pools:
             if pool.incomplete:
                 raise AllocationError(f"{where}, but resource pool {pool.name} is currently being updated")
             if pool.invalid:
                 raise AllocationError(f"{where}, but resource pool {pool.name} is currently invalid")
-        self.every[request] = [
-            candidate
-            for candidate in self.site.candidates
-            if request.selects(candidate.device)
-            and candidate.here
-            and self._has_room(request, candidate.device)
-        ]
-        return len(self.every[request])
+            wanted += [
+                one
+                for one in candidates
+                if request.selects(one.device) and one.here and self._has_room(request, one.device)
+            ]
+        return len(wanted)
 
     def _size(self, request: RequestPlan) -> int:
         return len(self.every[request]) if request.wants_all else request.asked.count
@@ -213,7 +212,7 @@ class Search:
         return device in self.state.devices or bool(self._in_use.get(device))
 
     def _has_room(self, request: RequestPlan, device: PoolDevice) -> bool:
-        if not device.capacities and not request.capacities:
+        if not request.capacities and device.always_has_room and device.id not in self.state.capacity:
             return True
         taken = self.state.capacity.get(device.id, _NOTHING)
         return fits(request.capacities, device.capacities, taken, self._capacity.get(device.id, _NOTHING))

@@ -24,13 +24,14 @@ class Site:
     """The pools of a node in the order in which they are tried, and the devices of the usable ones."""
 
     labels: Labels
-    pools: list[Pool] = field(default_factory=list)
+    pools: list[tuple[Pool, list[Candidate]]] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
+    """Those of all pools, one after the other."""
 
     @property
     def flawed(self) -> bool:
         """Whether any pool is invalid."""
-        return any(pool.invalid for pool in self.pools)
+        return any(pool.invalid for pool, _ in self.pools)
 
 
 class Sites:
@@ -138,14 +139,15 @@ class Sites:
             pool = build_pool(pool_id, slices, self._pools[pool_id].values())
             if pool is not None:
                 pools.append(pool)
-        site = Site(node.labels, sorted(pools, key=lambda pool: (pool.waits_for_conditions, pool.id)))
-        site.candidates = [
-            Candidate(device, pool, owner.here(device, node))
-            for pool in site.pools
-            for owner in pool.slices
-            for device in owner.devices
-        ]
-        return site
+        pools.sort(key=lambda pool: (pool.waits_for_conditions, pool.id))
+        groups = [(pool, _candidates(pool, node)) for pool in pools]
+        return Site(node.labels, groups, [candidate for _, some in groups for candidate in some])
+
+
+def _candidates(pool: Pool, node: Node) -> list[Candidate]:
+    return [
+        Candidate(device, pool, owner.here(device, node)) for owner in pool.slices for device in owner.devices
+    ]
 
 
 def _pool_of(record: ResourceSlice) -> PoolID:
