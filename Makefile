@@ -24,7 +24,7 @@ check: $(READY) ## Check format, lint, types, layers and the README's commands
 	$(VENV)/bin/mypy $(CODE)
 	$(foreach example,$(EXAMPLES),MYPYPATH=$(example) $(VENV)/bin/mypy $(example) &&) true
 	$(VENV)/bin/lint-imports
-	$(RUN) hack/check_readme.py README.md CONTRIBUTING.md
+	$(RUN) hack/check_readme.py README.md CONTRIBUTING.md $(wildcard docs/*.md)
 
 format: $(READY) ## Rewrite the code the way the format check wants it
 	$(VENV)/bin/ruff format $(CODE) $(EXAMPLES)
