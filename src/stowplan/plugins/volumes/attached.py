@@ -160,11 +160,15 @@ class AttachedVolumes:
             if row is not None:
                 rows.add(row)
         attached_to.clear()
-        # Rows that are gone are cleared, so that they cannot show up as holders of a volume.
-        for row in [row for row in rows if row >= table.size]:
-            if row < len(self._rows):
-                self._write(row, RowCount())
+        self._drop_rows(table.size)
         return {row for row in rows if row < table.size}
+
+    def _drop_rows(self, size: int) -> None:
+        """Rows that are gone must not show up in any answer."""
+        while len(self._rows) > size:
+            row = len(self._rows) - 1
+            self._write(row, RowCount(with_csi=True))
+            self._rows.pop()
 
     def _restart(self) -> None:
         self._rows.clear()
