@@ -60,7 +60,9 @@ class Conversion(NamedTuple):
 
 def converted(old: LegacyConfiguration, version: str) -> Conversion:
     """What an older configuration says, in v1."""
-    warnings = [Problem("apiVersion", f"{version} is no longer served; write {API_VERSION}")]
+    warnings = [
+        Problem("apiVersion", f"{version} is an old version; it was read as what it says in {API_VERSION}")
+    ]
     problems: list[Problem] = []
     for field, address in zip(_ADDRESSES, (old.healthz_bind_address, old.metrics_bind_address), strict=True):
         if address is not None:

@@ -221,6 +221,7 @@ class _Converter:
         if len(active) + fit_scores > 1:
             names = " and ".join([*active, *([_FIT] if fit_scores else [])])
             self.fail(f"{names} score together; in v1 {_FIT} scores by one strategy, keep one of them")
+            self.forget(_STRATEGIES)
             return
         weights = {plugin.name: plugin.weight for plugin in self.enabled["score"]}
         old_args = {name: self.checked_args(name, _StrategyArgs) for name in _STRATEGIES}

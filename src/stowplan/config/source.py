@@ -124,5 +124,6 @@ def _steps(path: str) -> Iterator[tuple[int | None, str | None]]:
 def _syntax_problem(error: yaml.YAMLError, name: str) -> Problem:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
-        return Problem("", f"{name}:{mark.line + 1}: not readable as YAML or JSON: {error.problem}")
+        reason = ", ".join(part for part in (error.context, error.problem) if part)
+        return Problem("", f"{name}:{mark.line + 1}: not readable as YAML or JSON: {reason}")
     return Problem("", f"{name}: not readable as YAML or JSON: {str(error).splitlines()[0]}")

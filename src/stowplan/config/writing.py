@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 import yaml
@@ -20,7 +20,7 @@ _HEADER = ("apiVersion", "kind")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what another reader of YAML would take for a number, and never writes aliases."""
+    """Quotes what another reader of YAML would take for a number or a line break. Never writes aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -30,7 +30,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "'" if plain_text_is_number(text) else None
+    style = "'" if plain_text_is_number(text) else None if text.isprintable() else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
@@ -67,14 +67,16 @@ def _plugin_configs(written: tuple[PluginConfig, ...], plan: ProfilePlan) -> tup
     configs = []
     for config in written:
         args = plan.args.get(config.name)
-        configs.append(
-            config if args is None or type(args) is PluginArgs else _complete_config(config.name, args)
-        )
+        configs.append(_complete_config(config.name, args) if _says_something(args) else config)
     given = {config.name for config in written}
-    for name, args in sorted(plan.args.items()):
-        if name not in given and type(args) is not PluginArgs:
-            configs.append(_complete_config(name, args))
+    for name, own in sorted(plan.args.items()):
+        if name not in given and _says_something(own):
+            configs.append(_complete_config(name, own))
     return tuple(configs)
+
+
+def _says_something(args: PluginArgs | None) -> TypeGuard[PluginArgs]:
+    return args is not None and type(args) is not PluginArgs
 
 
 def _complete_config(name: str, args: PluginArgs) -> PluginConfig:
@@ -83,15 +85,15 @@ def _complete_config(name: str, args: PluginArgs) -> PluginConfig:
 
 
 def _record(record: msgspec.Struct, with_defaults: bool) -> dict[str, Any]:
-    """The fields that have a value. An empty list or object says nothing, and is left out either way."""
+    """The fields that have a value. Where the default is to say nothing, nothing is written either way."""
     data = {}
     for field in msgspec.structs.fields(record):
         value = getattr(record, field.name)
-        if field.encode_name in _HEADER or (not with_defaults and _is_default(field, value)):
-            continue
         plain = _plain(value, with_defaults)
-        if plain is not None and plain not in ({}, [], ""):
-            data[field.encode_name] = plain
+        says_nothing = not with_defaults or plain in (None, {}, [], "")
+        if field.encode_name in _HEADER or (says_nothing and _is_default(field, value)):
+            continue
+        data[field.encode_name] = plain
     return data
 
 

@@ -8,9 +8,13 @@ from __future__ import annotations
 from typing import Self
 
 import msgspec
+import pytest
 
+from stowplan.config.load import Loaded, load_configuration
+from stowplan.config.problems import ConfigError
 from stowplan.config.profiles import PluginInfo
 from stowplan.framework.args import PluginArgs
+from stowplan.framework.profile import ProfilePlan
 from stowplan.objects.base import Record
 from stowplan.objects.duration import Duration
 
@@ -117,3 +121,22 @@ REGISTRY: dict[str, PluginInfo] = IN_TREE | dict(
     ]
 )
 """Those and some from outside."""
+
+HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def load(body: str = "", header: str = HEADER) -> Loaded:
+    """What a file with this body under the usual header loads as."""
+    return load_configuration((header + body).encode(), "scheduler.yaml", REGISTRY)
+
+
+def problems(body: str, header: str = HEADER) -> tuple[str, ...]:
+    """The lines of the error that such a file gives."""
+    with pytest.raises(ConfigError) as caught:
+        load(body, header)
+    return caught.value.lines
+
+
+def plan(plugins: str, header: str = HEADER) -> ProfilePlan:
+    """The plan of the only profile, given the (flow style) YAML of its plugins."""
+    return load(f"profiles: [{{plugins: {plugins}}}]", header).profiles[0]
