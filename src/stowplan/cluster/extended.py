@@ -6,6 +6,7 @@ A class names such a resource in its spec; besides, every class can be asked for
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
@@ -40,18 +41,23 @@ class ExtendedResources:
             return None
         if self._version != self._classes.version:
             self._version = self._classes.version
-            self._known = self._map()
+            self._known = _map(self._classes)
         return self._known.get(resource)
 
-    def _map(self) -> dict[str, DeviceClass]:
-        known = {}
-        # The best comes last: of equally old classes, the one whose name comes first.
-        by_name = sorted(self._classes, key=lambda one: one.name, reverse=True)
-        for one in sorted(by_name, key=lambda one: one.created):
-            if one.spec.extended_resource_name is not None:
-                known[one.spec.extended_resource_name] = one
-        known.update({f"{CLASS_PREFIX}{one.name}": one for one in self._classes})
-        return known
+
+def _map(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
+    """As upstream finds it when it starts: class after class by name. One that names the resource of a
+    newer class it has met already is passed over, with its own name as well."""
+    found: dict[str, DeviceClass] = {}
+    for one in sorted(classes, key=lambda one: one.name):
+        resource = one.spec.extended_resource_name
+        if resource is not None:
+            rival = found.get(resource)
+            if rival is not None and rival.created >= one.created:
+                continue
+            found[resource] = one
+        found[f"{CLASS_PREFIX}{one.name}"] = one
+    return found
 
 
 _of: WeakKeyDictionary[Cluster, ExtendedResources] = WeakKeyDictionary()
