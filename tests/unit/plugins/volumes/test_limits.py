@@ -158,7 +158,7 @@ def test_a_stolen_ephemeral_claim_on_a_node_with_limits_is_an_error() -> None:
 
 
 def test_built_in_volumes_count_for_the_driver_that_replaced_theirs() -> None:
-    ebs = {"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/vol-1"}}
+    ebs: dict[str, Any] = {"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/vol-1"}}
     cluster = limited(
         1,
         a_claim("old", volume="old"),

@@ -135,9 +135,7 @@ def test_users_without_a_node_and_in_other_namespaces_do_not_count() -> None:
     ],
 )
 def test_pods_without_anything_to_share_are_skipped(pod: Any) -> None:
-    cluster = world(
-        a_claim("shared"), make_pod("there").pvc("shared").on_node("n1").build(), nodes=NODES
-    )
+    cluster = world(a_claim("shared"), make_pod("there").pvc("shared").on_node("n1").build(), nodes=NODES)
     plugin = build_plugin(VolumeRestrictions, cluster)
     assert pre_filtered(plugin, pod.build(), cluster) == SKIP
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stowplan.framework import SKIP, unresolvable
+from stowplan.plugins.volumes.claims import BETA_CLASS
 from stowplan.plugins.volumes.zone import BETA_REGION, BETA_ZONE, REGION, ZONE, VolumeZone, domains_of
 from stowplan.testing.builders import make_pod
 from stowplan.testing.plugins import build_plugin
@@ -48,9 +49,7 @@ def test_a_node_must_be_in_a_zone_of_the_volume(
 
 
 def test_the_rejection_is_final() -> None:
-    cluster = world(
-        a_claim("c", volume="v"), a_volume("v", labels={ZONE: "a"}), nodes={"n": {ZONE: "b"}}
-    )
+    cluster = world(a_claim("c", volume="v"), a_volume("v", labels={ZONE: "a"}), nodes={"n": {ZONE: "b"}})
     assert statuses(build_plugin(VolumeZone, cluster), POD, cluster) == [unresolvable(NO_ZONE)]
 
 
@@ -106,10 +105,9 @@ def test_a_claim_without_a_name_is_told() -> None:
         (make_pod("p").volume("e", ephemeral={}).build(), []),
         (POD, [a_claim("c", volume="v"), a_volume("v")]),
         (POD, [a_claim("c", storage_class="wait"), a_class("wait")]),
-        (POD, [a_claim("c", storage_class=None, annotations={"volume.beta.kubernetes.io/storage-class": "wait"}),
-               a_class("wait")]),
+        (POD, [a_claim("c", storage_class=None, annotations={BETA_CLASS: "wait"}), a_class("wait")]),
     ],
-)  # fmt: skip
+)
 def test_pods_whose_volumes_point_nowhere_are_skipped(pod: Any, objects: list[Any]) -> None:
     cluster = world(*objects, nodes={"n": {ZONE: "a"}})
     assert pre_filtered(build_plugin(VolumeZone, cluster), pod, cluster) == SKIP

@@ -35,7 +35,9 @@ def world(*objects: Any, nodes: Mapping[str, Mapping[str, str]]) -> Cluster:
     return cluster
 
 
-def a_class(name: str, provisioner: str = "csi.x", mode: str | None = "WaitForFirstConsumer", **more: Any) -> Any:
+def a_class(
+    name: str, provisioner: str = "csi.x", mode: str | None = "WaitForFirstConsumer", **more: Any
+) -> Any:
     fields = {"provisioner": provisioner, **more} | ({} if mode is None else {"volumeBindingMode": mode})
     return make_object(StorageClass, name, **fields)
 
@@ -111,7 +113,9 @@ def expressions(labels: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
     return [{"key": key, "operator": "In", "values": list(values)} for key, values in labels.items()]
 
 
-def a_csi_node(name: str, limits: Mapping[str, int | None] | None = None, migrated: Sequence[str] = ()) -> CSINode:
+def a_csi_node(
+    name: str, limits: Mapping[str, int | None] | None = None, migrated: Sequence[str] = ()
+) -> CSINode:
     drivers = [
         {"name": driver, "nodeID": name, **({} if count is None else {"allocatable": {"count": count}})}
         for driver, count in (limits or {}).items()
@@ -124,9 +128,13 @@ def a_driver(name: str, **spec: Any) -> CSIDriver:
     return make_object(CSIDriver, name, spec=spec)
 
 
-def a_pool(name: str, storage_class: str, topology: Mapping[str, Any] | None, **sizes: str) -> CSIStorageCapacity:
-    where = {} if topology is None else {"nodeTopology": dict(topology)}
-    return make_object(CSIStorageCapacity, name, storageClassName=storage_class, **where, **sizes)
+def a_pool(
+    name: str, storage_class: str, topology: Mapping[str, Any] | None, **sizes: str
+) -> CSIStorageCapacity:
+    fields: dict[str, Any] = {"storageClassName": storage_class, **sizes}
+    if topology is not None:
+        fields["nodeTopology"] = dict(topology)
+    return make_object(CSIStorageCapacity, name, **fields)
 
 
 def an_attachment(name: str, node: str, volume: str | None, attacher: str = "csi.x") -> VolumeAttachment:
