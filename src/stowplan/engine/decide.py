@@ -101,12 +101,19 @@ class Decider:
         return True
 
     def _ask_live(self, plan: ShapePlan, state: CycleState, pod: Pod) -> Overlay:
-        nodes = self.cluster.nodes
-        verdicts = [
-            (number, ask_filter(plugin, state, pod, nodes))
-            for number, plugin in plan.live_filters
-            if plugin.name not in state.skipped_filters
-        ]
+        """Each filter is asked about the rows that no filter before it rejects, as upstream asks it: what
+        it would say of others, be it an error, counts for nothing."""
+        rejected_by = plan.merged.rejected_by
+        verdicts: list[tuple[int, Verdict]] = []
+        for number, plugin in plan.live_filters:
+            if plugin.name not in state.skipped_filters:
+                left = (rejected_by == 0) | (rejected_by > number)
+                for _, earlier in verdicts:
+                    left &= earlier.codes == 0
+                nodes = self.cluster.nodes if left.all() else self.cluster.nodes.where(left)
+                if nodes.size:
+                    verdict = ask_filter(plugin, state, pod, nodes)
+                    verdicts.append((number, _spread_out(verdict, nodes, len(left))))
         return Overlay(verdicts, self._rejected_with_nominated(state, pod))
 
     def _rejected_with_nominated(self, state: CycleState, pod: Pod) -> dict[int, Status]:
