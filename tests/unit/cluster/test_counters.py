@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.cluster import Cluster, counters
-from stowplan.cluster.matching import AllOf, SelectedPods
+from stowplan.cluster.matching import AllOf, PodMatcher, SelectedPods
 from stowplan.objects import EVERYTHING, LabelSelector, compile_selector, selector_from_labels
 from stowplan.objects.meta import LabelSelectorRequirement
 from stowplan.testing.builders import make_node, make_pod
@@ -17,7 +17,7 @@ A = selector_from_labels({"app": "a"})
 NOT_A = compile_selector(
     LabelSelector(match_expressions=(LabelSelectorRequirement(key="app", operator="NotIn", values=("a",)),))
 )
-MATCHERS = [
+MATCHERS: list[PodMatcher] = [
     SelectedPods(None, A),
     SelectedPods(frozenset(SPACES[:1]), A),
     SelectedPods(frozenset(SPACES), NOT_A),

@@ -94,11 +94,8 @@ def test_the_version_tells_when_a_term_appears_or_disappears() -> None:
     cluster.add(make_node("n").build())
     pods = [make_pod(f"p{i}").pod_anti_affinity("zone", app="a").on_node("n").build() for i in range(2)]
     versions = [cluster.terms.version]
-    for change in (
-        *(lambda p=p: cluster.add(p) for p in pods),
-        *(lambda p=p: cluster.remove(p) for p in pods),
-    ):
-        change()
+    for change, pod in (*((cluster.add, pod) for pod in pods), *((cluster.remove, pod) for pod in pods)):
+        change(pod)
         versions.append(cluster.terms.version)
     assert [after - before for before, after in pairwise(versions)] == [1, 0, 0, 1]
     assert len(cluster.terms) == 0
