@@ -14,12 +14,12 @@ from typing import TypeVar
 import numpy as np
 
 from stowplan.cluster import IntColumn, Mask, NodeRow, Nodes
-from stowplan.framework import SKIP, CycleState, PreScorePlugin, Reads, ScorePlugin, Status
+from stowplan.framework import ASK_ALWAYS, SKIP, CycleState, PreScorePlugin, Reads, ScorePlugin, Status
 from stowplan.framework.contract import MAX_SCORE, Handle
 from stowplan.objects import Pod
 from stowplan.plugins.noderesources.args import NodeResourcesBalancedAllocationArgs, weighted
 from stowplan.plugins.noderesources.columns import FloatColumn, KeptColumn, Offered, ResourceStack
-from stowplan.plugins.noderesources.scoring import ScoredResources, Wanted
+from stowplan.plugins.noderesources.scoring import ScoredResources, Wanted, scored_alone
 
 IntT = TypeVar("IntT", int, IntColumn)
 
@@ -42,7 +42,9 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def concerns(self, pod: Pod) -> bool:
         return any(self._scored.amounts(pod.spec.request))
 
-    def shape(self, pod: Pod) -> tuple[int, ...]:
+    def shape(self, pod: Pod) -> object:
+        if self._scored.devices(pod.spec.request):
+            return ASK_ALWAYS
         return self._scored.amounts(pod.spec.request)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
@@ -53,11 +55,21 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         return None
 
     def score_node(self, state: CycleState, pod: Pod, node: NodeRow) -> int:
-        before, after = _fractions(node, self._wanted(state, pod).items)
+        wanted = self._wanted(state, pod)
+        if wanted.devices:
+            return scored_alone(self, state, pod, node)
+        before, after = _fractions(node, wanted.items)
         return _improvement(_balance(after), _balance(before))
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> IntColumn | int:
         wanted = self._wanted(state, pod)
+        used, offered = self._scored.columns(wanted, nodes)
+        after = _balances(used + wanted.amounts, offered)
+        if wanted.devices:
+            return _improvement(after, _balances(used, offered))
+        return _improvement(after, self._balance_before(wanted).of(nodes))
+
+    def _balance_before(self, wanted: Wanted) -> KeptColumn:
         stack = wanted.stack
         before = self._before.get(stack)
         if before is None:
@@ -66,8 +78,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
                 lambda node: _balance(_fractions(node, wanted.items)[0]),
                 lambda nodes: _balances(stack.used(nodes), stack.offered(nodes)),
             )
-        after = _balances(stack.used(nodes) + wanted.amounts, stack.offered(nodes))
-        return _improvement(after, before.of(nodes))
+        return before
 
     def _wanted(self, state: CycleState, pod: Pod) -> Wanted:
         wanted: Wanted | None = state.get(_SCORE)

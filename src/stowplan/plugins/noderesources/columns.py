@@ -31,6 +31,12 @@ class Offered(NamedTuple):
     exact: bool
     """Whether percentages may be worked out in floats."""
 
+    @classmethod
+    def made_of(cls, whole: IntColumn) -> Offered:
+        lacking = whole == 0
+        missing = lacking if lacking.any() else None
+        return cls(whole, np.where(lacking, 1.0, whole), missing, int(whole.max(initial=0)) <= _EXACT)
+
     def of(self, nodes: Nodes) -> Offered:
         if nodes.everything:
             return self
@@ -66,11 +72,7 @@ class ResourceStack:
         """Worked out anew only when some node changed."""
         table = self._cluster.table
         if self._offered is None or self._position != table.node_log.position:
-            whole = table.all_allocatable[self._offered_rows, : table.size].copy()
-            lacking = whole == 0
-            missing = lacking if lacking.any() else None
-            divisor = np.where(lacking, 1.0, whole)
-            self._offered = Offered(whole, divisor, missing, int(whole.max(initial=0)) <= _EXACT)
+            self._offered = Offered.made_of(table.all_allocatable[self._offered_rows, : table.size].copy())
             self._position = table.node_log.position
         return self._offered.of(nodes)
 

@@ -8,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stowplan.cluster import IntColumn, Mask, NodeRow, Nodes
+from stowplan.cluster.extended import extended_resources, may_be_device
 from stowplan.cluster.nodetable import PODS
 from stowplan.framework import (
+    ASK_ALWAYS,
     CycleState,
     FilterPlugin,
     PreFilterPlugin,
@@ -24,9 +26,8 @@ from stowplan.framework import (
 from stowplan.framework.contract import Handle
 from stowplan.objects import Pod
 from stowplan.plugins.noderesources.args import NodeResourcesFitArgs
-from stowplan.plugins.noderesources.backed import backing_classes
 from stowplan.plugins.noderesources.names import is_extended, is_scalar
-from stowplan.plugins.noderesources.scoring import ScoredResources, Wanted
+from stowplan.plugins.noderesources.scoring import ScoredResources, Wanted, scored_alone
 from stowplan.plugins.noderesources.strategies import strategy_of
 
 TOO_MANY_PODS = "Too many pods"
@@ -55,7 +56,7 @@ class FilterNeeds:
 
     def __init__(self, amounts: Mapping[str, int]) -> None:
         self.needs = tuple(
-            Need(name, amount, 1 << bit, is_scalar(name))
+            Need(name, amount, 1 << bit, may_be_device(name))
             for bit, (name, amount) in enumerate(amounts.items(), 1)
         )
         self._statuses: dict[int, Status] = {}
@@ -82,10 +83,13 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         super().__init__(args, handle)
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
+        self._classes = extended_resources(handle.cluster)
         self._strategy = strategy_of(args.strategy)
         self._scored = ScoredResources(handle.cluster, args.strategy.resources, nonzero=True)
 
-    def shape(self, pod: Pod) -> tuple[object, ...]:
+    def shape(self, pod: Pod) -> object:
+        if self._scored.devices(pod.spec.scoring_request):
+            return ASK_ALWAYS
         needs = tuple(self._amounts(pod.spec.request).items())
         return needs, self._scored.amounts(pod.spec.scoring_request)
 
@@ -118,7 +122,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             number = table.resources.find(need.resource)
             capacity = 0 if number is None else offered[number]
             if need.amount > capacity - (0 if number is None else used[number]):
-                if need.replaceable and capacity <= 0 and need.resource in backing_classes(node.cluster):
+                if need.replaceable and capacity <= 0 and self._classes.class_of(need.resource):
                     continue
                 code |= need.bit
                 if need.amount > capacity:
@@ -134,7 +138,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         for need in needs.needs:
             offered = nodes.allocatable(need.resource)
             lacking = offered - nodes.requested(need.resource) < need.amount
-            if need.replaceable and need.resource in backing_classes(nodes.cluster):
+            if need.replaceable and self._classes.class_of(need.resource):
                 lacking &= offered > 0
             if lacking.any():
                 codes[lacking] |= need.bit
@@ -145,8 +149,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         """The amounts that must be free on a node, when that is all there is to this filter; None when
         devices may stand in for one of them."""
         needs: FilterNeeds = state[_FILTER]
-        backed = backing_classes(self.handle.cluster)
-        if any(need.replaceable and need.resource in backed for need in needs.needs):
+        if any(need.replaceable and self._classes.class_of(need.resource) for need in needs.needs):
             return None
         return {"pods": 1} | {need.resource: need.amount for need in needs.needs}
 
@@ -157,6 +160,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def score_node(self, state: CycleState, pod: Pod, node: NodeRow) -> int:
         wanted = self._wanted(state, pod)
+        if wanted.devices:
+            return scored_alone(self, state, pod, node)
         table, row, one = node.table, node.row, self._strategy.one
         used = table.all_usage[:, row].tolist()
         offered = table.all_allocatable[:, row].tolist()
@@ -172,10 +177,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         wanted = self._wanted(state, pod)
         if not wanted.items:
             return 0
-        stack = wanted.stack
-        offered = stack.offered(nodes)
-        scores = self._strategy.many(stack.used(nodes) + wanted.amounts, offered)
-        return self._strategy.all_together(scores, stack.weights, offered.missing)
+        used, offered = self._scored.columns(wanted, nodes)
+        scores = self._strategy.many(used + wanted.amounts, offered)
+        return self._strategy.all_together(scores, wanted.stack.weights, offered.missing)
 
     def _wanted(self, state: CycleState, pod: Pod) -> Wanted:
         wanted: Wanted | None = state.get(_SCORE)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from stowplan.objects.names import label_key_problem
+from stowplan.cluster.extended import may_be_device
 
 _OF_NODES = ("cpu", "memory", "ephemeral-storage")
 _NATIVE = "kubernetes.io/"
-_QUOTA_PREFIX = "requests."
 
 
-@lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
     """Whether a resource is none of Kubernetes' own: devices, licences, whatever a node advertises."""
-    if "/" not in name or _NATIVE in name or name.startswith(_QUOTA_PREFIX):
-        return False
-    return not label_key_problem(_QUOTA_PREFIX + name)
+    return _NATIVE not in name and may_be_device(name)
 
 
 @lru_cache(maxsize=4096)
