@@ -11,10 +11,9 @@ what reasons, or what each plugin scored it; and where making room by preemption
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stowplan.cli.files import read_file
 from stowplan.cli.main import CommandError
 from stowplan.cli.tables import render_table
 
@@ -61,13 +60,15 @@ def explain(files: list[str], wanted: str, config: str | None) -> Trace:
     try:
         registry = discover(IN_TREE)
         for file in files:
-            for obj in decode_yaml(_read(file)):
+            for obj in decode_yaml(read_file(file)):
                 cluster.add(obj)
                 if isinstance(obj, Pod):
                     pods[obj.key] = obj
         configuration = None
         if config is not None:
-            configuration = load_configuration(_read(config), config, known_plugins(registry)).configuration
+            configuration = load_configuration(
+                read_file(config), config, known_plugins(registry)
+            ).configuration
         scheduler = Scheduler(cluster, configuration, registry=registry)
         return scheduler.explain(_find(pods, wanted))
     except (ObjectError, ConfigError, RegistryError, UnknownSchedulerError) as problem:
@@ -85,13 +86,6 @@ def _find(pods: dict[str, Pod], wanted: str) -> Pod:
             f"pod {key} is on {pod.node_name} already; remove spec.nodeName to ask where it could go"
         )
     return pod
-
-
-def _read(file: str) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as problem:
-        raise CommandError(f"{file}: {problem.strerror}") from problem
 
 
 def as_text(trace: Trace) -> str:

@@ -16,6 +16,7 @@ from stowplan import __version__
 
 # One line each; the module of the same name in this folder does the rest.
 COMMANDS = {
+    "config": "check, convert and complete configuration files",
     "demo": "decide a small bundled cluster and show which pod goes where, and why",
     "explain": "say where a pod of some manifests would go, and what every plugin says of every node",
 }

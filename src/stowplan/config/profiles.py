@@ -35,6 +35,13 @@ _MAX_SCORE: Final = 100
 _MAX_TOTAL_SCORE: Final = 2**63 - 1
 _FIT: Final = "NodeResourcesFit"
 
+_NOTHING_TO_DO: Final = {
+    "TaintToleration": "preScore",
+    "DefaultPreemption": "preEnqueue",
+    _FIT: "placementScore",
+}
+"""Points that plugins serve upstream and need not serve here: a file may name them there, without effect."""
+
 
 class PluginInfo(NamedTuple):
     """What there is to know about a plugin before it is built."""
@@ -190,7 +197,7 @@ class _ProfileResolver:
         names: list[str] = []
         for plugin in plugins.at(point).enabled:
             info = self.registry.get(plugin.name)
-            if info is None:
+            if info is None or (point not in info.points and _NOTHING_TO_DO.get(plugin.name) == point):
                 continue
             if point not in info.points:
                 serves = ", ".join(one for one in EXTENSION_POINTS if one in info.points)

@@ -10,7 +10,14 @@ import pytest
 from stowplan.config.defaults import completed, default_configuration
 from stowplan.config.problems import ConfigError
 from stowplan.config.profiles import PluginInfo, known_plugins, resolve_profiles
-from stowplan.config.types import KubeSchedulerConfiguration, Plugin, Plugins, PluginSet, Profile
+from stowplan.config.types import (
+    SET_ATTRIBUTES,
+    KubeSchedulerConfiguration,
+    Plugin,
+    Plugins,
+    PluginSet,
+    Profile,
+)
 from stowplan.framework.args import PluginArgs
 from stowplan.framework.contract import FilterPlugin, ScorePlugin
 from tests.unit.config.intree import (
@@ -221,6 +228,23 @@ def test_weights(plugins: str, weights: dict[str, int | None]) -> None:
 def test_refused(plugins: str, path: str, message: str) -> None:
     lines = problems(f"profiles: [{{plugins: {plugins}}}]")
     assert any(f"profiles[0].plugins{'.' if path else ''}{path}: {message}" in line for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    ("point", "plugin"),
+    [
+        ("preScore", "TaintToleration"),
+        ("preEnqueue", "DefaultPreemption"),
+        ("placementScore", "NodeResourcesFit"),
+    ],
+)
+def test_points_that_a_plugin_serves_upstream_alone_may_be_named(point: str, plugin: str) -> None:
+    here = REGISTRY | {plugin: PluginInfo(plugin, REGISTRY[plugin].points - {point})}
+    enabled = Plugins(**{SET_ATTRIBUTES[point]: PluginSet(enabled=(Plugin(name=plugin),))})
+    configuration = completed(KubeSchedulerConfiguration(profiles=(Profile(plugins=enabled),)))
+    (found,) = resolve_profiles(configuration, here)
+    assert plugin not in found.points[point]
+    assert plugin in found.args
 
 
 def test_twice_at_multi_point_is_fine_where_points_say_otherwise() -> None:

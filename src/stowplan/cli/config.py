@@ -1,0 +1,136 @@
+"""Checks, converts and completes configuration files (KubeSchedulerConfiguration, YAML or JSON).
+
+  check    says everything that is wrong, with file, line and field; the exit code is 1 if anything is
+  convert  writes a file of an older version (v1beta3, v1beta2, v1beta1) as v1, and says what changed
+  print    writes the configuration with every default filled in; without a file, the default one
+
+What is written goes to standard output, everything said about it to standard error.
+
+  stowplan config check scheduler.yaml
+  stowplan config convert old.yaml > scheduler.yaml
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from stowplan.cli.files import read_file
+from stowplan.cli.main import CommandError
+
+if TYPE_CHECKING:
+    from stowplan.config.load import Loaded
+    from stowplan.config.profiles import PluginInfo
+    from stowplan.config.types import KubeSchedulerConfiguration
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+    check = actions.add_parser("check", help="say everything that is wrong with files")
+    check.add_argument("file", nargs="+", help="a configuration file, - for standard input")
+    convert = actions.add_parser("convert", help="write a file of an older version as v1")
+    convert.add_argument("file", help="a configuration file, - for standard input")
+    show = actions.add_parser("print", help="write the configuration with every default filled in")
+    show.add_argument("file", nargs="?", help="a configuration file, - for standard input (default: none)")
+    for action in (convert, show):
+        action.add_argument(
+            "-o", "--output", choices=("yaml", "json"), default="yaml", help="how to write it (default: yaml)"
+        )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from stowplan.config.problems import ConfigError
+
+    if arguments.action == "check":
+        return check(arguments.file)
+    try:
+        if arguments.action == "convert":
+            convert(arguments.file, arguments.output)
+        else:
+            show(arguments.file, arguments.output)
+    except ConfigError as error:
+        _say(error.lines)
+        return 1
+    return 0
+
+
+def check(files: list[str]) -> int:
+    from stowplan.config.problems import ConfigError
+
+    plugins = _plugins()
+    failed = False
+    for file in files:
+        try:
+            loaded = _load(file, plugins)
+        except ConfigError as error:
+            failed = True
+            _say(error.lines)
+        else:
+            _say(f"{line} (warning)" for line in loaded.warnings)
+            names = ", ".join(profile.scheduler_name for profile in loaded.profiles)
+            print(f"{file}: good, schedules for {names}")
+    return 1 if failed else 0
+
+
+def convert(file: str, output: str) -> None:
+    from stowplan.config.load import convert_configuration
+
+    configuration, warnings = convert_configuration(read_file(file), _label(file))
+    _say(warnings)
+    _write(configuration, output, with_defaults=False)
+
+
+def show(file: str | None, output: str) -> None:
+    from stowplan.config.defaults import default_configuration
+    from stowplan.config.profiles import resolve_profiles
+    from stowplan.config.writing import with_expanded_args
+
+    plugins = _plugins()
+    if file is None:
+        configuration = default_configuration()
+        profiles = resolve_profiles(configuration, plugins)
+    else:
+        loaded = _load(file, plugins)
+        configuration, profiles = loaded.configuration, loaded.profiles
+        _say(loaded.warnings)
+    _write(with_expanded_args(configuration, profiles), output, with_defaults=True)
+
+
+def _write(configuration: KubeSchedulerConfiguration, output: str, *, with_defaults: bool) -> None:
+    import json
+
+    from stowplan.config.writing import to_data, to_yaml
+
+    if output == "json":
+        print(json.dumps(to_data(configuration, with_defaults=with_defaults), indent=2, ensure_ascii=False))
+    else:
+        print(to_yaml(configuration, with_defaults=with_defaults), end="")
+
+
+def _load(file: str, plugins: Mapping[str, PluginInfo]) -> Loaded:
+    from stowplan.config.load import load_configuration
+
+    return load_configuration(read_file(file), _label(file), plugins)
+
+
+def _plugins() -> Mapping[str, PluginInfo]:
+    """Every plugin there is here: those of this package and of installed ones."""
+    from stowplan.config.profiles import known_plugins
+    from stowplan.framework.registry import RegistryError, discover
+    from stowplan.plugins import IN_TREE
+
+    try:
+        return known_plugins(discover(IN_TREE))
+    except RegistryError as error:
+        raise CommandError(str(error)) from error
+
+
+def _label(file: str) -> str:
+    return "standard input" if file == "-" else file
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line, file=sys.stderr)
