@@ -110,7 +110,6 @@ class Cluster:
             self.put_node(obj)
         elif (table := self._tables.get(type(obj))) is not None:
             before = table.put(obj)
-            self._table_changed(obj)
             self._undoing(lambda: self._put_back(table, obj, before))
 
     update = add
@@ -123,7 +122,6 @@ class Cluster:
             self.remove_node(obj.name)
         elif (table := self._tables.get(type(obj))) is not None:
             before = table.pop(object_key(obj))
-            self._table_changed(obj)
             if before is not None:
                 self._undoing(lambda: self._put_back(table, obj, before))
 
@@ -132,12 +130,6 @@ class Cluster:
             table.pop(object_key(obj))
         else:
             table.put(before)
-        self._table_changed(obj)
-
-    def _table_changed(self, obj: Named) -> None:
-        """Device classes say which extended resources devices stand in for, on whatever node."""
-        if isinstance(obj, DeviceClass):
-            self.table.node_log.invalidate()
 
     # Nodes
 
@@ -245,11 +237,25 @@ class Cluster:
         pod = self.pods.get(uid)
         if pod is None:
             return
+        if self.in_trial:
+            self._undoing(self._putting_back(pod))
         self._take_out(pod)
         assumed = self.assumed.pop(uid, None)
-        self._undoing(lambda: self._put_in(pod))
         if assumed is not None:
             self._undoing(lambda: self.assumed.__setitem__(uid, assumed))
+
+    def _putting_back(self, pod: Pod) -> Callable[[], None]:
+        """How to undo the removal of a pod, which is about to happen. It gets its old place among the pods of
+        its node back: their order decides between pods that are equal otherwise."""
+        row = self.table.rows.get(pod.node_name)
+        order = None if row is None else dict(self.table.pods[row])
+
+        def put_back() -> None:
+            self._put_in(pod)
+            if row is not None and order is not None:
+                self.table.pods[row] = order
+
+        return put_back
 
     def assume(self, pod: Pod, node_name: str) -> Pod:
         """Counts a pod on the node chosen for it before the API server knows. Returns the placed pod."""
