@@ -14,7 +14,7 @@ What an answer depends on is declared in `reads`. Without a declaration nothing 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Hashable, Mapping
+from collections.abc import Coroutine, Hashable, Mapping, Sequence
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from stowplan.cluster import Cluster, IntColumn, NodeRow, Nodes
 from stowplan.framework.args import PluginArgs
+from stowplan.framework.events import EventHint
 from stowplan.framework.status import Code, Status
 from stowplan.framework.verdict import Verdict
 from stowplan.objects import Pod
@@ -29,8 +30,12 @@ from stowplan.objects import Pod
 if TYPE_CHECKING:
     from stowplan.framework.decision import Rejections
     from stowplan.framework.profile import Profile
+    from stowplan.framework.waiting import WaitingPods
 
 MAX_SCORE = 100
+PODS_TO_ACTIVATE = "stowplan/pods-to-activate"
+"""A plugin may leave pods (by uid) in the state under this key: they are tried again at once when this pod
+has got its node."""
 SKIP = Status(Code.SKIP)
 """PreFilter, PreScore: this plugin has nothing to say about this pod, do not ask it in this cycle."""
 
@@ -130,6 +135,11 @@ class Handle(Protocol):
         """The write side, for the points of the binding cycle."""
         ...
 
+    @property
+    def waiting(self) -> WaitingPods:
+        """The pods that Permit plugins hold back, of all profiles: to allow or reject them."""
+        ...
+
     def now(self) -> float:
         """The time, in seconds since the epoch, by the clock of the host."""
         ...
@@ -173,6 +183,11 @@ class Plugin:
         from the pod's namespace, labels, spec, controller and node name, which make up the pod's shape, and
         from the device classes. `ASK_ALWAYS` makes an exception for this pod."""
         return pod.namespace, pod.labels, pod.spec, pod.controller, pod.node_name
+
+    def events(self) -> Sequence[EventHint] | None:
+        """What may make a pod schedulable that this plugin rejected: such pods are tried again when one of
+        these comes, and otherwise left alone. None (nothing declared): after any event."""
+        return None
 
     def close(self) -> None:
         """Called once at shutdown."""
@@ -242,6 +257,10 @@ class PostFilterPlugin(Plugin):
 
     def post_filter(self, state: CycleState, pod: Pod, rejections: Rejections) -> PostFilterResult:
         raise NotImplementedError
+
+    def making_room(self, pod: Pod, *, under_way: bool) -> None:
+        """Is told when the host begins to remove the victims of a result of this plugin, and when it has
+        done so or failed."""
 
 
 class PostFilterResult(NamedTuple):

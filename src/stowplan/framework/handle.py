@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from stowplan.cluster import Cluster
 from stowplan.framework.contract import Client
+from stowplan.framework.waiting import WaitingPods
 
 if TYPE_CHECKING:
     from stowplan.framework.profile import Profile
@@ -53,6 +54,7 @@ class Host:
     seed: int = 0
     sleep: Callable[[float], Awaitable[None]] = refuse_to_wait
     """Waits by the same clock as `now`."""
+    waiting: WaitingPods = field(default_factory=WaitingPods)
 
 
 @dataclass
@@ -73,6 +75,10 @@ class ProfileHandle:
     @property
     def seed(self) -> int:
         return self.host.seed
+
+    @property
+    def waiting(self) -> WaitingPods:
+        return self.host.waiting
 
     def now(self) -> float:
         return self.host.now()
