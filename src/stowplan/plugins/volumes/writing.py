@@ -83,23 +83,22 @@ class Reservation:
 
 def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
     """The volume as it is when it names the claim; the same object when it does already."""
-    promised = volume.spec.claim_ref
-    complete = promised is not None and is_promised_to(volume, claim) and promised.uid == claim.uid
-    spec, annotations = volume.spec, volume.annotations
-    if not complete:
-        reference = TypedReference(
-            api_version="v1",
-            kind="PersistentVolumeClaim",
-            namespace=claim.namespace,
-            name=claim.name,
-            uid=claim.uid,
-        )
-        spec = msgspec.structs.replace(spec, claim_ref=reference)
-        if not is_promised_to(volume, claim):
-            annotations = {BOUND_BY_CONTROLLER: "yes", **annotations}
-    if complete:
+    promised = volume.spec.claim_ref if is_promised_to(volume, claim) else None
+    if promised is not None and promised.uid == claim.uid:
         return volume
-    return msgspec.structs.replace(volume, spec=spec, annotations=annotations)
+    reference = TypedReference(
+        api_version="v1",
+        kind="PersistentVolumeClaim",
+        namespace=claim.namespace,
+        name=claim.name,
+        uid=claim.uid,
+    )
+    by_us = {BOUND_BY_CONTROLLER: "yes"} if promised is None else {}
+    return msgspec.structs.replace(
+        volume,
+        spec=msgspec.structs.replace(volume.spec, claim_ref=reference),
+        annotations={**by_us, **volume.annotations},
+    )
 
 
 def selecting(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
@@ -244,6 +243,13 @@ def _older(
     if written is None:
         return False
     try:
-        return int(stored.resource_version) < int(written.resource_version)
-    except (AttributeError, ValueError):
+        return int(stored.resource_version) < int(_version_of(written))
+    except ValueError:
         return same_version(stored, before)
+
+
+def _version_of(answer: Any) -> str:
+    """The version of what the API server answered, be it a record or plain data, "" when it does not say."""
+    if isinstance(answer, Mapping):
+        return str(answer.get("metadata", {}).get("resourceVersion", ""))
+    return str(getattr(answer, "resource_version", ""))
