@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from conformance.cases import Candidate, Preemption, Rejection, Want
@@ -14,18 +14,25 @@ _INSUFFICIENT = "Insufficient "
 _FIXED_ORDER = frozenset(_INSUFFICIENT + name for name in ("cpu", "memory", "ephemeral-storage"))
 
 
-def differences(want: Want, got: Trace) -> list[str]:
+Standing = Callable[[Sequence[str]], object]
+"""Of the victims of a node, all that counts when preemption chooses between nodes."""
+
+
+def differences(want: Want, got: Trace, standing: Standing = tuple) -> list[str]:
     """Everything in which the trace of a pod is not what is wanted; nothing when they agree."""
-    return [f"{want.pod}: {difference}" for difference in _differences(want, got)]
+    return [f"{want.pod}: {difference}" for difference in _differences(want, got, standing)]
 
 
-def decision_differences(want: Want, got: Decision, nominated: str = "") -> list[str]:
+def decision_differences(
+    want: Want, got: Decision, nominated: str = "", standing: Standing = tuple
+) -> list[str]:
     """In what the quick way, which remembers and judges in columns, is not what is wanted. A pod takes the
     node that is promised to it without looking for a better one."""
-    return [f"{want.pod}: decide: {difference}" for difference in _decision_differences(want, got, nominated)]
+    found = _decision_differences(want, got, nominated, standing)
+    return [f"{want.pod}: decide: {difference}" for difference in found]
 
 
-def _decision_differences(want: Want, got: Decision, nominated: str) -> Iterator[str]:
+def _decision_differences(want: Want, got: Decision, nominated: str, standing: Standing) -> Iterator[str]:
     if want.feasible:
         right = (nominated,) if nominated in want.feasible else want.best
         if got.node_name not in right:
@@ -34,9 +41,9 @@ def _decision_differences(want: Want, got: Decision, nominated: str) -> Iterator
     yield from _compare("node", None, got.node_name)
     preemption = want.preemption or Preemption()
     if preemption.chosen:
-        if got.nominated_node not in preemption.chosen:
-            nominated = _shown(got.nominated_node)
-            yield f"nominated node: want one of {_shown(preemption.chosen)}, got {nominated}"
+        if got.nominated_node is None or not _as_good(preemption, got.nominated_node, standing):
+            wanted = _shown(preemption.chosen)
+            yield f"nominated node: want one of {wanted}, got {_shown(got.nominated_node)}"
             return
         victims = tuple(victim.key for victim in got.victims)
         yield from _compare("victims", preemption.candidates[got.nominated_node].victims, victims)
@@ -47,7 +54,7 @@ def _decision_differences(want: Want, got: Decision, nominated: str) -> Iterator
             yield f"message: want {want.message!r} and {after!r}, got {got.message!r}"
 
 
-def _differences(want: Want, got: Trace) -> Iterator[str]:
+def _differences(want: Want, got: Trace, standing: Standing) -> Iterator[str]:
     if got.error:
         yield f"error: {got.error}"
     yield from _compare("preFilter", want.pre_filter, got.prefilter and _rejection(got.prefilter))
@@ -66,11 +73,13 @@ def _differences(want: Want, got: Trace) -> Iterator[str]:
     yield from _compare(
         "unschedulablePlugins", _sorted(want.unschedulable_plugins), _sorted(got.unschedulable_plugins)
     )
-    yield from _compare_preemption(want.preemption, got.preemption)
+    yield from _compare_preemption(want.preemption, got.preemption, standing)
     yield from _compare_maps("allocations", want.allocations, got.allocations)
 
 
-def _compare_preemption(want: Preemption | None, got: PreemptionTrace | None) -> Iterator[str]:
+def _compare_preemption(
+    want: Preemption | None, got: PreemptionTrace | None, standing: Standing
+) -> Iterator[str]:
     if want is None or got is None:
         yield from _compare("preemption", want, got)
         return
@@ -79,8 +88,21 @@ def _compare_preemption(want: Preemption | None, got: PreemptionTrace | None) ->
         node: Candidate(victims.pods, victims.pdb_violations) for node, victims in got.candidates.items()
     }
     yield from _compare_maps("preemption.candidates", want.candidates, candidates)
-    yield from _compare("preemption.chosen", _sorted(want.chosen), _sorted(got.chosen))
+    chosen = {name for name in got.chosen if name in want.chosen or not _as_good(want, name, standing)}
+    yield from _compare("preemption.chosen", _sorted(want.chosen), _sorted(tuple(chosen)))
     yield from _compare("preemption.message", want.message, got.message)
+
+
+def _as_good(want: Preemption, node: str, standing: Standing) -> bool:
+    """Whether a node is one of the right ones. kube-scheduler draws among equals, and was asked a few
+    times: a node that it cannot tell from one that was drawn is as right."""
+    if node in want.chosen:
+        return True
+    candidate = want.candidates.get(node)
+    return candidate is not None and any(
+        other.violations == candidate.violations and standing(other.victims) == standing(candidate.victims)
+        for other in map(want.candidates.__getitem__, want.chosen)
+    )
 
 
 def _compare(what: str, want: object, got: object) -> Iterator[str]:

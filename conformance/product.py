@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from conformance.cases import Case
 from stowplan.cluster import Cluster
 from stowplan.engine import Decision, Scheduler, Trace
@@ -16,14 +19,20 @@ class World:
     def __init__(self, case: Case) -> None:
         self.cluster = Cluster()
         self._pending: dict[str, Pod] = {}
+        self._placed: dict[str, Pod] = {}
         for raw in case.objects:
             obj = decode_object(raw)
-            if isinstance(obj, Pod) and not obj.node_name:
+            if not isinstance(obj, Pod):
+                self.cluster.add(obj)
+            elif obj.node_name:
+                self._placed[obj.key] = obj
+            else:
                 self._pending[obj.key] = obj
                 if nominated := obj.status.nominated_node_name:
                     self.cluster.nominations.add(obj, nominated)
-            else:
-                self.cluster.add(obj)
+        # kube-scheduler was told of them in this order, which decides between pods that are equal otherwise.
+        for key in sorted(self._placed):
+            self.cluster.add(self._placed[key])
         self.scheduler = self._scheduler(case)
 
     def _scheduler(self, case: Case) -> Scheduler:
@@ -47,10 +56,17 @@ class World:
         """The node promised to a pod, which it gets if it still fits there."""
         return self._pending[key].status.nominated_node_name
 
+    def standing(self, victims: Sequence[str]) -> list[tuple[int, float]]:
+        """All that preemption looks at when it compares the victims of one node with those of another."""
+        pods = [self._placed[key] for key in victims]
+        starts = [math.inf if pod.status.start_time is None else pod.status.start_time for pod in pods]
+        return sorted(zip((pod.spec.priority for pod in pods), starts, strict=True))
+
     def place(self, key: str, node_name: str) -> None:
         pod = self._pending.pop(key)
         self.cluster.nominations.remove(pod.uid)
-        self.cluster.put_pod(pod.placed_on(node_name))
+        self._placed[key] = pod.placed_on(node_name)
+        self.cluster.put_pod(self._placed[key])
 
 
 def _let_preempt(profile: Profile) -> None:

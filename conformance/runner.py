@@ -43,5 +43,5 @@ def judge(world: World, key: str, want: Want) -> list[str]:
     """The differences of one pod: in the complete account, and in the quick decision."""
     if want.pod != key:
         return [f"{key}: the case wants an answer for {want.pod} here"]
-    found = differences(want, world.explain(key))
-    return found + decision_differences(want, world.decide(key), world.nominated(key))
+    found = differences(want, world.explain(key), world.standing)
+    return found + decision_differences(want, world.decide(key), world.nominated(key), world.standing)

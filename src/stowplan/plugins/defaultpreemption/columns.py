@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stowplan.cluster import Cluster, IntColumn, Mask
 from stowplan.plugins.defaultpreemption.budgets import Budgets
 from stowplan.plugins.defaultpreemption.ranking import Ranking
-from stowplan.plugins.defaultpreemption.victims import OFFSET, Candidate
+from stowplan.plugins.defaultpreemption.victims import OFFSET, Candidate, put_together
 
 NOBODY_LESSER, NO_ROOM, HELPS, NOBODY_LOST = range(4)
 """What comes of a node: no pod on it is less important; not even without all of those is there room;
@@ -168,17 +168,14 @@ class Judge:
             room = [free - taken for free, taken in zip(room, promised, strict=True)]
         if room and min(room) < 0:
             return NO_ROOM
-        violated = self._budgets.violated(lesser) if self._budgets else []
-        if not any(violated):
-            lost = _reprieve(range(len(lesser)), used, room)
-            violations = 0
-        else:
-            lost = _reprieve([k for k, flag in enumerate(violated) if flag], used, room)
-            violations = len(lost)
-            lost += _reprieve([k for k, flag in enumerate(violated) if not flag], used, room)
-        if not lost:
+        violated = self._budgets.violated(lesser) if self._budgets else [False] * len(lesser)
+        protected = [k for k, flag in enumerate(violated) if flag]
+        others = [k for k, flag in enumerate(violated) if not flag]
+        lost = [lesser[k] for k in _reprieve(protected, used, room)]
+        rest = [lesser[k] for k in _reprieve(others, used, room)]
+        if not lost and not rest:
             return NOBODY_LOST
-        return Candidate(row, tuple(lesser[k] for k in sorted(lost)), violations)
+        return Candidate(row, put_together(lost, rest, both=bool(protected and others)), len(lost))
 
     def _used(self, number: int) -> tuple[int, ...]:
         """What a pod with this number of usage uses of each amount of the need."""
@@ -206,7 +203,7 @@ def _lost(asked: Mask, used: list[IntColumn], room: list[IntColumn]) -> Mask:
     return lost
 
 
-def _reprieve(asked: range | list[int], used: list[tuple[int, ...]], room: list[int]) -> list[int]:
+def _reprieve(asked: list[int], used: list[tuple[int, ...]], room: list[int]) -> list[int]:
     """The same for one row: the positions of those who cannot stay."""
     lost = []
     for k in asked:

@@ -11,7 +11,7 @@ from stowplan.cluster import Cluster, IntColumn
 from stowplan.cluster.columns import grown
 from stowplan.cluster.nodetable import NodeTable
 from stowplan.objects import Pod, PodSpec
-from stowplan.plugins.defaultpreemption.victims import importance, start_of
+from stowplan.plugins.defaultpreemption.victims import by_importance, start_of
 
 NOBODY = 2**40
 """The priority in an empty slot: above every real one, so that nobody may preempt nobody."""
@@ -106,7 +106,7 @@ class Ranking:
         return len(self._amount_rows) > _FEW_USAGES + 2 * len(self._cluster.pods)
 
     def _sort(self, row: int) -> None:
-        pods = sorted(self._cluster.table.pods[row].values(), key=importance)
+        pods = by_importance(self._cluster.table.pods[row].values())
         self.pods[row] = pods
         count = len(pods)
         while count > len(self._usages):

@@ -10,7 +10,7 @@ from stowplan.framework.profile import Profile
 from stowplan.framework.status import Status, error, unresolvable
 from stowplan.objects import Pod
 from stowplan.plugins.defaultpreemption.budgets import Budgets
-from stowplan.plugins.defaultpreemption.victims import Candidate, importance
+from stowplan.plugins.defaultpreemption.victims import Candidate, by_importance, put_together
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 
@@ -30,7 +30,7 @@ def try_node(profile: Profile, state: CycleState, pod: Pod, row: int, budgets: B
     attempt = _Attempt(profile, state.clone(), pod, node)
     try:
         with cluster.trial():
-            return attempt.run(sorted(lesser, key=importance), budgets)
+            return attempt.run(by_importance(lesser), budgets)
     except PluginError as failure:
         return error(str(failure))
 
@@ -55,11 +55,11 @@ class _Attempt:
         protected = [other for other, forbidden in zip(lesser, violated, strict=True) if forbidden]
         others = [other for other, forbidden in zip(lesser, violated, strict=True) if not forbidden]
         lost = [other for other in protected if not self._reprieve(other)]
-        violations = len(lost)
-        lost += [other for other in others if not self._reprieve(other)]
-        if not lost:
+        rest = [other for other in others if not self._reprieve(other)]
+        if not lost and not rest:
             return no_victim_needed(self.node.name)
-        return Candidate(self.node.row, tuple(sorted(lost, key=importance)), violations)
+        victims = put_together(lost, rest, both=bool(protected and others))
+        return Candidate(self.node.row, victims, len(lost))
 
     def _reprieve(self, other: Pod) -> bool:
         """Puts a pod back, and leaves it if there is still room."""

@@ -19,9 +19,28 @@ def start_of(pod: Pod) -> float:
     return math.inf if start is None else start
 
 
-def importance(pod: Pod) -> tuple[int, float]:
-    """Sort key, most important first: by priority, among equals those that have run longest."""
+def by_importance(pods: Iterable[Pod]) -> list[Pod]:
+    """Most important first: by priority, among equals those that have run longest.
+
+    Of equal pods that have not started, the last is the most important; other equals keep their order. That
+    is what comes of upstream's sort, for which a pod that has not started does so when it is asked.
+    """
+    pods = list(pods)
+    waiting = [pod for pod in pods if pod.status.start_time is None]
+    if len(waiting) > 1:
+        pods = [pod for pod in pods if pod.status.start_time is not None]
+        pods += reversed(waiting)
+    return sorted(pods, key=_importance)
+
+
+def _importance(pod: Pod) -> tuple[int, float]:
     return -pod.spec.priority, start_of(pod)
+
+
+def put_together(protected: list[Pod], others: list[Pod], *, both: bool) -> tuple[Pod, ...]:
+    """The victims in order: those that budgets protect, and the others, each most important first already.
+    `both` says whether there were candidates of both kinds, in which case upstream sorts once more."""
+    return tuple(by_importance([*protected, *others]) if both else [*protected, *others])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from stowplan.cluster import Cluster
 from stowplan.engine.decide import Decider
 from stowplan.engine.explain import explain
 from stowplan.framework import Plugin
+from stowplan.framework.contract import points_of
 from stowplan.framework.decision import Decision
 from stowplan.framework.handle import Host
 from stowplan.framework.profile import Profile, ProfilePlan
@@ -28,10 +29,10 @@ class World:
         self.cluster = cluster
         registry = register([NodeUnschedulable, NodeResourcesFit, DefaultPreemption, *more])
         points = {
-            point: tuple(name for name, entry in registry.items() if point in entry.points)
+            point: tuple(name for name, entry in registry.items() if point in points_of(entry))
             for point in ("preFilter", "filter", "postFilter")
         }
-        given = {name: entry.args_type().completed() for name, entry in registry.items()}
+        given = {name: entry.Args().completed() for name, entry in registry.items()}
         if args:
             given["DefaultPreemption"] = DefaultPreemption.Args(**args)
         self.profile = Profile(ProfilePlan(points=points, args=given), registry, Host(cluster))
