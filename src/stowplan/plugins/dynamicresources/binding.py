@@ -6,7 +6,6 @@ the meantime is looked at again, because another scheduler may have given it dev
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -56,7 +55,7 @@ class ClaimWriter:
             except Exception as problem:
                 if delay is None or not _is_conflict(problem):
                     raise
-            await asyncio.sleep(delay)
+            await self._handle.sleep(delay)
             current = self._ledger.claim(claim.key)
             if current is None or current.uid != claim.uid:
                 raise BindingError(f"claim {claim.key} got deleted in the meantime")
@@ -129,7 +128,7 @@ class ClaimWriter:
         while not self._all_ready(keys, patience):
             if self._handle.now() >= deadline:
                 raise BindingError("device binding timeout: context deadline exceeded")
-            await asyncio.sleep(_POLL)
+            await self._handle.sleep(_POLL)
 
     def _all_ready(self, keys: Sequence[str], patience: float) -> bool:
         for key in keys:
