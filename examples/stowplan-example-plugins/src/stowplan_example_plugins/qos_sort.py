@@ -1,4 +1,4 @@
-"""Among pods of equal priority: Guaranteed before Burstable before BestEffort, then first come first served."""
+"""Among pods of equal priority: Guaranteed, then Burstable, then BestEffort; else first come first served."""
 
 from __future__ import annotations
 
