@@ -33,11 +33,13 @@ class Offered(NamedTuple):
 
     @classmethod
     def made_of(cls, whole: IntColumn) -> Offered:
+        """All forms of these amounts."""
         lacking = whole == 0
         missing = lacking if lacking.any() else None
         return cls(whole, np.where(lacking, 1.0, whole), missing, int(whole.max(initial=0)) <= _EXACT)
 
     def of(self, nodes: Nodes) -> Offered:
+        """The part of the whole table that is about these nodes."""
         if nodes.everything:
             return self
         rows = nodes.rows
@@ -65,6 +67,7 @@ class ResourceStack:
         self._position = -1
 
     def used(self, nodes: Nodes) -> IntColumn:
+        """As it is now: a view of the usage table, not to be kept."""
         usage = nodes.table.all_usage[self._used_rows, : nodes.table.size]
         return usage if nodes.everything else usage[:, nodes.rows]
 

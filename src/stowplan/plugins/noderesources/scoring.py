@@ -63,6 +63,7 @@ class ScoredResources:
         return {name: found for name, found in classes.items() if found is not None}
 
     def wanted(self, request: Mapping[str, int]) -> Wanted:
+        """What pods with this request add, ready for both forms of scoring."""
         counting = [one for one in self._resources if request.get(one[0], 0) or not is_scalar(one[0])]
         items = tuple(
             (used, offered, request.get(name, 0), weight) for name, used, offered, weight in counting
