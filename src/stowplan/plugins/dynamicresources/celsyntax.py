@@ -180,6 +180,8 @@ class _Rewriter:
                 self.select(chain)
             elif text == ".?":
                 self.take()
+                if self.peek().kind != "name":
+                    raise CELSyntaxError("missing a name after '.?'")
                 name = self.take().text
                 self.look_up(chain, f'"{name}"', name, optional=True)
             elif text in ("[", "[?"):
