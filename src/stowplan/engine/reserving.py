@@ -11,7 +11,7 @@ from stowplan.objects import Pod
 
 
 def run_reserve(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """All Reserve plugins in order; the first that fails ends it, and the caller then takes everything back."""
+    """All Reserve plugins in order; the first that fails ends it; the caller then takes everything back."""
     for plugin in profile.reserves:
         try:
             status = plugin.reserve(state, pod, node_name)
