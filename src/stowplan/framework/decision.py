@@ -52,6 +52,16 @@ class Rejections:
 
     def rows_with(self, code: Code) -> IntColumn:
         """The rows whose status has this code, in order: with UNSCHEDULABLE, where preemption may help."""
+        found = self._rows_by_code.get(code)
+        if found is None:
+            found = self._rows_by_code[code] = self._find_rows(code)
+        return found
+
+    @cached_property
+    def _rows_by_code(self) -> dict[Code, IntColumn]:
+        return {}
+
+    def _find_rows(self, code: Code) -> IntColumn:
         size = self.cluster.table.size
         chosen: Mask = np.full(size, self.absent is not None and self.absent.code == code)
         for (_, status), rows in self._by_status():
