@@ -48,6 +48,8 @@ class Ledger:
         """By identity, what is counted in `state`."""
         self._in_flight: dict[str, _InFlight] = {}
         self._assumed: dict[str, ResourceClaim] = {}
+        self._unheard: set[str] = set()
+        """Keys of assumed claims that were just created: the cluster does not know them yet."""
 
     # What others wrote
 
@@ -109,6 +111,9 @@ class Ledger:
         assumed = self._assumed.get(key)
         if assumed is None:
             return stored
+        if stored is None and key in self._unheard:
+            return assumed
+        self._unheard.discard(key)
         if stored is None or not _newer(assumed, stored):
             del self._assumed[key]
             return stored
@@ -126,7 +131,15 @@ class Ledger:
     def assume(self, claim: ResourceClaim) -> None:
         """The claim was written like this; the cluster will hear of it."""
         self._assumed[claim.key] = claim
+        if claim.key not in self._claims:
+            self._unheard.add(claim.key)
         self._recount(claim.key)
+
+    def forget(self, claim: ResourceClaim) -> None:
+        """The claim is about to be deleted by whoever created it."""
+        self._unheard.discard(claim.key)
+        if self._assumed.pop(claim.key, None) is not None:
+            self._recount(claim.key)
 
     # Decided, not yet written
 

@@ -272,6 +272,7 @@ class DynamicResources(
             if claim.status.allocation is not None and reserved_for(claim, pod):
                 self.handle.later(self._writer.unreserve(claim, pod))
         if work.stale_special is not None:
+            self._ledger.forget(work.stale_special)
             self.handle.later(self._writer.delete(work.stale_special))
 
     # PreBind

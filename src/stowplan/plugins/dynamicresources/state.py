@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
@@ -45,10 +46,11 @@ class AllocatedState:
     """
 
     def __init__(self) -> None:
-        self.devices: set[DeviceID] = set()
-        """Devices that one claim has for itself."""
-        self.shares: dict[DeviceID, set[str]] = {}
-        """The shares of devices that several claims have."""
+        self.devices: Counter[DeviceID] = Counter()
+        """Devices that one claim has for itself. Counted, because while a claim is being written the same
+        allocation may be known twice."""
+        self.shares: Counter[DeviceID] = Counter()
+        """Devices that several claims have, and how many shares of them are given."""
         self.capacity = ConsumedCapacity()
         self.log = ChangeLog()
         self._numbers: dict[PoolID, int] = {}
@@ -77,9 +79,9 @@ class AllocatedState:
         """Counts an allocation."""
         for device, share, amounts in _used(allocation):
             if share is None:
-                self.devices.add(device)
+                self.devices[device] += 1
             else:
-                self.shares.setdefault(device, set()).add(share)
+                self.shares[device] += 1
                 if amounts is not None:
                     self.capacity.insert(device, amounts)
             self._touch(device[:2])
@@ -88,18 +90,18 @@ class AllocatedState:
         """Takes an allocation back."""
         for device, share, amounts in _used(allocation):
             if share is None:
-                self.devices.discard(device)
+                _count_down(self.devices, device)
             else:
-                self._unshare(device, share)
+                _count_down(self.shares, device)
                 if amounts is not None:
                     self.capacity.take_out(device, amounts)
             self._touch(device[:2])
 
-    def _unshare(self, device: DeviceID, share: str) -> None:
-        shares = self.shares.get(device, set())
-        shares.discard(share)
-        if not shares:
-            self.shares.pop(device, None)
+
+def _count_down(counter: Counter[DeviceID], device: DeviceID) -> None:
+    counter[device] -= 1
+    if counter[device] <= 0:
+        del counter[device]
 
 
 def _used(allocation: AllocationResult | None) -> Iterable[tuple[DeviceID, str | None, Amounts | None]]:
