@@ -58,7 +58,11 @@ def pods(draw: st.DrawFn) -> Pod:
 
 
 def assume(pod: Pod, name: str) -> Change:
-    return lambda cluster: None if pod.uid in cluster.pods else cluster.assume(pod, name) and None
+    def change(cluster: Cluster) -> None:
+        if pod.uid not in cluster.pods:
+            cluster.assume(pod, name)
+
+    return change
 
 
 def forget(uid: str) -> Change:
