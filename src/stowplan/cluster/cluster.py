@@ -148,6 +148,9 @@ class Cluster:
     def put_node(self, node: Node) -> None:
         """Adds a node with the pods that were waiting for it, or updates it."""
         row = self.table.rows.get(node.name)
+        if self._undo is not None:
+            order = self.order.copy()
+            self._undo.append(lambda: self._restore_order(order))
         if row is None:
             self._insert_node(node)
             self._undoing(lambda: self.remove_node(node.name))
@@ -193,6 +196,10 @@ class Cluster:
         if pods:
             self._homeless[node_name] = {pod.uid: pod for pod in pods}
         self._undoing(lambda: self._restore_node(node, row, order))
+
+    def _restore_order(self, order: ZoneOrder) -> None:
+        """Undone node by node, a node that changed its zone would stand behind those that never left."""
+        self.order = order
 
     def _restore_node(self, node: Node, row: int, order: ZoneOrder) -> None:
         """Undoes a removal: the node gets its row and its place in the order back."""
