@@ -114,16 +114,21 @@ class FilterMemory(RowMemory):
         return self._statuses[-code - 1] if code < 0 else self._verdict.status_of(code)
 
     def verdict(self) -> Verdict:
-        """All rows, as of now: a copy, because the column goes on changing."""
-        return Verdict(self.column.copy(), self.status_of)
+        """All rows, as of now: a copy, because the column and what its codes mean go on changing."""
+        statuses, in_columns = self._statuses, self._verdict
+
+        def status_of(code: int) -> Status:
+            return statuses[-code - 1] if code < 0 else in_columns.status_of(code)
+
+        return Verdict(self.column.copy(), status_of)
 
     def _ask(self, nodes: Nodes) -> None:
         verdict = ask_filter(self.plugin, self._state, self._pod, nodes)
         if nodes.everything:
             self._column[: nodes.size] = verdict.codes
+            self._column[nodes.size :] = 0  # rows to come must not find codes that mean nothing any more
             self._verdict = verdict
-            self._numbers.clear()
-            self._statuses.clear()
+            self._numbers, self._statuses = {}, []
             return
         codes = verdict.codes.tolist()
         for row, code in zip(nodes.row_numbers.tolist(), codes, strict=True):

@@ -16,6 +16,7 @@ from tests.unit.plugins.defaultpreemption.worlds import (
     NAMES,
     PRIORITIES,
     STARTS,
+    NamesBelowThree,
     World,
 )
 
@@ -36,7 +37,7 @@ def _budget(name: str, app: str, allowed: int, disrupted: list[str]) -> PodDisru
 @settings(max_examples=60, deadline=None)
 def test_columns_agree_with_trials(data: st.DataObject) -> None:
     cluster = Cluster()
-    world = World(cluster)
+    world = World(cluster, *([NamesBelowThree] if data.draw(st.booleans(), "one more filter") else []))
     pods: list[str] = []
     for step in range(data.draw(st.integers(1, 6), "steps")):
         for i in range(data.draw(st.integers(0, 5), "nodes")):
@@ -70,6 +71,9 @@ def _check(world: World, data: st.DataObject) -> None:
     decision = world.decide(preemptor)
     if decision.node_name is not None or not world.cluster.table.size:
         return
+    with world.cluster.trial():  # where nothing is remembered, and every node is tried
+        afresh = world.decide(preemptor)
+    assert bool(afresh.nominated_node) == bool(decision.nominated_node)
     trace = world.trace(preemptor)
     if not trace.chosen:
         assert decision.nominated_node == ""

@@ -11,12 +11,12 @@ from stowplan.engine.explain import explain
 from stowplan.framework import CycleState, FilterPlugin, PreFilterPlugin, Reads, Status, unschedulable
 from stowplan.framework.contract import Plugin
 from stowplan.framework.cycle import run_pre_filters
-from stowplan.objects import Pod
+from stowplan.objects import DeviceClass, Pod
 from stowplan.plugins.defaultpreemption import DefaultPreemption
 from stowplan.plugins.defaultpreemption.plugin import DefaultPreemptionArgs
 from stowplan.plugins.defaultpreemption.room import room_rule
 from stowplan.plugins.defaultpreemption.trial import try_node
-from stowplan.testing.builders import make_node, make_pod
+from stowplan.testing.builders import make_node, make_object, make_pod
 from tests.unit.plugins.defaultpreemption.worlds import World
 
 
@@ -151,16 +151,25 @@ class Lonely(PreFilterPlugin, FilterPlugin):
         return unschedulable("is not alone") if state[Lonely][node.name] else None
 
 
-def _rule(cluster: Cluster, *more: type[Plugin]) -> object:
-    world = World(cluster, *more)
+def _rule(cluster: Cluster, *more: type[Plugin], pod: Pod | None = None) -> object:
+    world, pod = World(cluster, *more), pod or _high()
     state = CycleState()
-    run_pre_filters(world.profile, state, _high())
-    return room_rule(world.profile, state, _high())
+    run_pre_filters(world.profile, state, pod)
+    return room_rule(world.profile, state, pod)
 
 
 def test_all_nodes_are_judged_at_once_only_where_room_is_all_that_matters() -> None:
     assert _rule(_cluster()) is not None
     assert _rule(_cluster(), Lonely) is None
+
+
+def test_devices_that_stand_in_for_a_resource_are_more_than_room() -> None:
+    cluster = _cluster()
+    wants_gpu = _high(containers=[{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}])
+    cluster.put_node(make_node("n0").capacity({"cpu": "1", "pods": "10", "example.com/gpu": "1"}).build())
+    assert _rule(cluster, pod=wants_gpu) is not None
+    cluster.add(make_object(DeviceClass, "gpus", spec={"extendedResourceName": "example.com/gpu"}))
+    assert _rule(cluster, pod=wants_gpu) is None
 
 
 def test_other_filters_are_asked_about_every_removal() -> None:

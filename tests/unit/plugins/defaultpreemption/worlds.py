@@ -6,10 +6,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from stowplan.cluster import Cluster
+from stowplan.cluster import Cluster, NodeRow
 from stowplan.engine.decide import Decider
 from stowplan.engine.explain import explain
-from stowplan.framework import Plugin
+from stowplan.framework import CycleState, FilterPlugin, Plugin, Reads, Status, unresolvable
 from stowplan.framework.contract import points_of
 from stowplan.framework.decision import Decision
 from stowplan.framework.handle import Host
@@ -20,6 +20,15 @@ from stowplan.objects import Pod
 from stowplan.plugins.defaultpreemption import DefaultPreemption
 from stowplan.plugins.node_unschedulable import NodeUnschedulable
 from stowplan.plugins.noderesources.fit import NodeResourcesFit
+
+
+class NamesBelowThree(FilterPlugin):
+    """A filter behind the one for room that reads the node alone."""
+
+    reads = Reads.NODE
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeRow) -> Status | None:
+        return unresolvable("name is too high") if node.name > "n2" else None
 
 
 class World:
