@@ -81,9 +81,20 @@ class EventHint(NamedTuple):
     action: Action
     hint: Hint | None = None
     """None: always."""
+    by_shape: bool = False
+    """Of the rejected pod the hint looks at nothing but its shape: namespace, labels, spec and controller.
+    Thousands of parked pods of one shape are then asked about once."""
 
 
-ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD, "AssignedPodAdd")
-ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
+def cluster_event(resource: Resource, action: Action) -> ClusterEvent:
+    """The event with its usual label, such as `NodeAdd` or `AssignedPodUpdatePodLabel`."""
+    name = action.name or ""
+    return ClusterEvent(resource, action, resource + "".join(word.capitalize() for word in name.split("_")))
+
+
+NODE_ADD = cluster_event(Resource.NODE, Action.ADD)
+NODE_DELETE = cluster_event(Resource.NODE, Action.DELETE)
+ASSIGNED_POD_ADD = cluster_event(Resource.ASSIGNED_POD, Action.ADD)
+ASSIGNED_POD_DELETE = cluster_event(Resource.ASSIGNED_POD, Action.DELETE)
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(Resource.WILDCARD, Action.ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE = ClusterEvent(Resource.WILDCARD, Action.ALL, "ForceActivate")
