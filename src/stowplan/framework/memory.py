@@ -28,6 +28,9 @@ _FEW = 6
 """Up to this many changed rows the per-node form is cheaper than a pass in columns."""
 
 
+_NO_COLUMN: IntColumn = np.zeros(0, np.int64)
+
+
 class RowMemory:
     """The common part: which rows are up to date, and how the others are refreshed."""
 
@@ -37,7 +40,7 @@ class RowMemory:
         self._cluster = cluster
         self._state = state
         self._pod = pod
-        self._column: IntColumn = np.zeros(cluster.table.capacity, np.int64)
+        self._column = _NO_COLUMN
         self._node_position = -1
         self._usage_position = -1
         self.generation = 0

@@ -18,11 +18,9 @@ _FEW = 6
 """Up to this many changed rows are merged one by one."""
 
 
-class MergedColumns:
-    """Filters by their numbers (from 1, in the order of the profile) and scores with their weights.
-
-    Scores that must be normalised over the nodes that can take the pod are not part of `ranked`.
-    """
+class NodeColumns:
+    """The part that comes from what the nodes are, whatever is placed on them: shared by all shapes that
+    ask the same of nodes."""
 
     def __init__(
         self,
@@ -32,18 +30,51 @@ class MergedColumns:
     ) -> None:
         self._cluster = cluster
         self._filters = filters
-        self._scores = [(weight, memory) for weight, memory in scores if not memory.normalizes]
+        self._scores = scores
+        self._position = -1
+        self.rejected_by: IntColumn = np.zeros(0, np.int64)
+        self.codes: IntColumn = np.zeros(0, np.int64)
+        self.scores: IntColumn = np.zeros(0, np.int64)
+
+    def refresh(self) -> None:
+        table = self._cluster.table
+        if self._position == table.node_log.position:
+            return
+        for _, memory in (*self._filters, *self._scores):
+            memory.refresh()
+        self.rejected_by = np.zeros(table.size, np.int64)
+        self.codes = np.zeros(table.size, np.int64)
+        overlay_rejections(self.rejected_by, self.codes, self._filters)
+        self.scores = weighted_sum(self._scores, np.zeros(table.size, np.int64))
+        self._position = table.node_log.position
+
+
+class MergedColumns:
+    """Filters by their numbers (from 1, in the order of the profile) and scores with their weights.
+
+    Scores that must be normalised over the nodes that can take the pod are not part of `ranked`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        nodes: NodeColumns,
+        filters: Sequence[tuple[int, FilterMemory]],
+        scores: Sequence[tuple[int, ScoreMemory]],
+        also_kept: Sequence[RowMemory] = (),
+    ) -> None:
+        """`filters` and `scores` are those that depend on usage; `also_kept` are memories that are to be
+        kept up to date beside them."""
+        self._cluster = cluster
+        self._nodes = nodes
+        self._filters = filters
+        self._scores = scores
         self._memories: list[RowMemory] = [memory for _, memory in (*filters, *scores)]
+        self._memories += also_kept
         self._usage_memories = [memory for memory in self._memories if memory.reads_usage]
-        self._usage_filters = [(number, memory) for number, memory in filters if memory.reads_usage]
-        self._usage_scores = [(weight, memory) for weight, memory in self._scores if memory.reads_usage]
         self._node_position = -1
         self._usage_position = -1
         self._generation = -1
-        self._by_node: IntColumn = np.zeros(0, np.int64)
-        """Per row the first filter that rejects it for what the node is, whatever is placed on it."""
-        self._node_scores: IntColumn = np.zeros(0, np.int64)
-        """Per row the part of its score that comes from what the node is."""
         self._codes: IntColumn = np.zeros(0, np.int64)
         self.rejected_by: IntColumn = np.zeros(0, np.int64)
         self.ranked: IntColumn = np.zeros(0, np.int64)
@@ -83,34 +114,20 @@ class MergedColumns:
         return sum([memory.generation for memory in self._usage_memories])
 
     def _merge_all(self) -> None:
-        size = self._cluster.table.size
-        self._by_node = np.zeros(size, np.int64)
-        self.rejected_by = np.zeros(size, np.int64)
-        self._codes = np.zeros(size, np.int64)
-        for number, memory in reversed(self._filters):
-            rejected = memory.column.nonzero()[0]
-            if rejected.size:
-                self.rejected_by[rejected] = number
-                self._codes[rejected] = memory.column[rejected]
-                if not memory.reads_usage:
-                    self._by_node[rejected] = number
-        self._node_scores = self._sum([one for one in self._scores if not one[1].reads_usage])
-        self.ranked = self._node_scores + self._sum(self._usage_scores)
+        self._nodes.refresh()
+        self.rejected_by = self._nodes.rejected_by.copy()
+        self._codes = self._nodes.codes.copy()
+        overlay_rejections(self.rejected_by, self._codes, self._filters)
+        self.ranked = weighted_sum(self._scores, self._nodes.scores.copy())
         rejected = self.rejected_by.nonzero()[0]
         self.ranked[rejected] = -1
-        self.feasible = size - rejected.size
+        self.feasible = len(self.ranked) - rejected.size
         self.version += 1
         self._generation = self._memories_generation()
 
-    def _sum(self, scores: Sequence[tuple[int, ScoreMemory]]) -> IntColumn:
-        total = np.zeros(self._cluster.table.size, np.int64)
-        for weight, memory in scores:
-            total += memory.column if weight == 1 else memory.column * weight
-        return total
-
     def _merge_one(self, row: int) -> None:
-        by, code = self._by_node.item(row), self._codes.item(row)
-        for number, memory in self._usage_filters:
+        by, code = self._nodes.rejected_by.item(row), self._nodes.codes.item(row)
+        for number, memory in self._filters:
             if by and by < number:
                 break
             rejection = memory.item(row)
@@ -118,7 +135,7 @@ class MergedColumns:
                 by, code = number, rejection
                 break
         before = self.rejected_by.item(row)
-        if by != before or (by and code != self._codes.item(row)):
+        if by != before or code != self._codes.item(row):
             self.rejected_by[row] = by
             self._codes[row] = code
             self.feasible += (by == 0) - (before == 0)
@@ -126,7 +143,27 @@ class MergedColumns:
         if by:
             self.ranked[row] = -1
             return
-        total = self._node_scores.item(row)
-        for weight, scores in self._usage_scores:
+        total = self._nodes.scores.item(row)
+        for weight, scores in self._scores:
             total += scores.item(row) * weight
         self.ranked[row] = total
+
+
+def overlay_rejections(
+    rejected_by: IntColumn, codes: IntColumn, filters: Sequence[tuple[int, FilterMemory]]
+) -> None:
+    """Notes where these filters reject a row before those that are noted already."""
+    for number, memory in filters:
+        rows = memory.column.nonzero()[0]
+        if rows.size:
+            noted = rejected_by[rows]
+            rows = rows[(noted == 0) | (noted > number)]
+            rejected_by[rows] = number
+            codes[rows] = memory.column[rows]
+
+
+def weighted_sum(scores: Sequence[tuple[int, ScoreMemory]], total: IntColumn) -> IntColumn:
+    """Adds the scores to the total."""
+    for weight, memory in scores:
+        total += memory.column if weight == 1 else memory.column * weight
+    return total

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 from stowplan.cluster import Cluster, Nodes
@@ -19,11 +19,12 @@ from stowplan.framework.contract import (
     PreScorePlugin,
     Reads,
     ScorePlugin,
+    points_of,
 )
 from stowplan.framework.decision import Rejections
 from stowplan.framework.failure import PluginError
 from stowplan.framework.memory import FilterMemory, RowMemory, ScoreMemory
-from stowplan.framework.merged import MergedColumns
+from stowplan.framework.merged import MergedColumns, NodeColumns
 from stowplan.framework.profile import Profile
 from stowplan.framework.status import Code, Status
 from stowplan.framework.verdict import Verdict
@@ -32,11 +33,14 @@ from stowplan.objects import Pod
 _PLAN_BYTES = 64 << 20
 _COLUMNS_PER_PLAN = 6
 _MAX_SHAPES = 20_000
+_MOST_NEW = 16
+_DECIDING = frozenset(("preFilter", "filter", "preScore", "score"))
 
 NO_CONCERN: Final = object()
 """In place of a part of the shape: this plugin has nothing to do with such pods."""
 
 PreFilterAnswer: TypeAlias = Status | Narrow | None
+MemoryT = TypeVar("MemoryT", bound=RowMemory)
 
 
 class ShapePlan:
@@ -48,33 +52,38 @@ class ShapePlan:
         self.cluster: Cluster = profile.host.cluster
         self.state = CycleState()
         self._parts = parts
-        self.pre_answers: dict[str, PreFilterAnswer] = {}
+        self._pre_answers: list[PreFilterAnswer] = []
         self._ask_pre_points(pod)
-        self.fixed = all(answer is None or answer == SKIP for answer in self.pre_answers.values())
+        self.fixed = all(answer is None or answer == SKIP for answer in self._pre_answers)
         """Whether no remembered PreFilter rejects or narrows: the ordinary case."""
-        self.pre_filters = tuple(p for p in profile.pre_filters if self._asked_always(p))
-        self.pre_scores = tuple(p for p in profile.pre_scores if self._asked_always(p))
+        self.pre_filters = [p for p in profile.pre_filters if self._asked_always(p)]
+        self.pre_scores = [p for p in profile.pre_scores if self._asked_always(p)]
 
-        self.live_filters = tuple(
-            (number, plugin) for number, plugin in enumerate(profile.filters, 1) if self._asked_always(plugin)
+        self.live_filters: list[tuple[int, FilterPlugin]] = []
+        self._filters: list[tuple[int, FilterMemory]] = []
+        for number, plugin in enumerate(profile.filters, 1):
+            if self._asked_always(plugin):
+                self.live_filters.append((number, plugin))
+            elif plugin.name not in self.state.skipped_filters:
+                memory = memories.filter(plugin, parts[plugin.name], self.state, pod)
+                self._filters.append((number, memory))
+        self.live_scores: list[tuple[int, ScorePlugin]] = []
+        scores: list[tuple[int, ScoreMemory]] = []
+        for scorer in profile.scores:
+            weight = profile.weights[scorer.name]
+            if self._asked_always(scorer):
+                self.live_scores.append((weight, scorer))
+            elif scorer.name not in self.state.skipped_scores:
+                scores.append((weight, memories.score(scorer, parts[scorer.name], self.state, pod)))
+        self._normalizing = [one for one in scores if one[1].normalizes]
+        plain = [one for one in scores if not one[1].normalizes]
+        self.merged = MergedColumns(
+            self.cluster,
+            memories.node_columns(_of_nodes(self._filters), _of_nodes(plain)),
+            _of_usage(self._filters),
+            _of_usage(plain),
+            [memory for _, memory in self._normalizing],
         )
-        self.live_scores = tuple(
-            (profile.weights[plugin.name], plugin) for plugin in profile.scores if self._asked_always(plugin)
-        )
-        skipped = self.state.skipped_filters
-        self._filters = tuple(
-            (number, memories.filter(plugin, parts[plugin.name], self.state, pod))
-            for number, plugin in enumerate(profile.filters, 1)
-            if self._remembered(plugin) and plugin.name not in skipped
-        )
-        skipped = self.state.skipped_scores
-        scores = tuple(
-            (profile.weights[plugin.name], memories.score(plugin, parts[plugin.name], self.state, pod))
-            for plugin in profile.scores
-            if self._remembered(plugin) and plugin.name not in skipped
-        )
-        self.merged = MergedColumns(self.cluster, self._filters, scores)
-        self._normalizing = tuple((weight, memory) for weight, memory in scores if memory.normalizes)
         self._rejections: Rejections | None = None
         self._rejections_version = -1
 
@@ -95,7 +104,7 @@ class ShapePlan:
         for plugin in self.profile.pre_filters:
             if self._remembered(plugin):
                 answer = ask_pre_filter(plugin, self.state, pod, nodes)
-                self.pre_answers[plugin.name] = answer
+                self._pre_answers.append(answer)
                 if answer == SKIP:
                     self.state.skipped_filters.add(plugin.name)
         for scorer in self.profile.pre_scores:
@@ -141,6 +150,7 @@ class Memories:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._known: WeakValueDictionary[Hashable, RowMemory] = WeakValueDictionary()
+        self._nodes: WeakValueDictionary[Hashable, NodeColumns] = WeakValueDictionary()
 
     def filter(self, plugin: FilterPlugin, part: Hashable, state: CycleState, pod: Pod) -> FilterMemory:
         key = ("filter", plugin, part)
@@ -156,49 +166,82 @@ class Memories:
             memory = self._known[key] = ScoreMemory(plugin, self._cluster, state, pod)
         return memory
 
+    def node_columns(
+        self, filters: Sequence[tuple[int, FilterMemory]], scores: Sequence[tuple[int, ScoreMemory]]
+    ) -> NodeColumns:
+        key = (*(memory for _, memory in filters), *(memory for _, memory in scores))
+        columns = self._nodes.get(key)
+        if columns is None:
+            columns = self._nodes[key] = NodeColumns(self._cluster, filters, scores)
+        return columns
+
 
 class ShapePlans:
     """The plans of a profile by shape; those used longest ago are forgotten when they take much memory."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self._memories = Memories(profile.host.cluster)
+        self._cluster = profile.host.cluster
+        self._memories = Memories(self._cluster)
+        self._judges = [
+            plugin for plugin in profile.plugins.values() if not points_of(type(plugin)).isdisjoint(_DECIDING)
+        ]
         self._by_shape: dict[Hashable, ShapePlan] = {}
         self._plans: OrderedDict[Hashable, ShapePlan] = OrderedDict()
-        self._version = profile.host.cluster.device_classes.version
+        self._new: OrderedDict[Hashable, ShapePlan] = OrderedDict()
+        """Plans of shapes seen once: they must come again before they take the place of others."""
+        self._version = self._cluster.device_classes.version
 
     def plan(self, pod: Pod) -> ShapePlan:
         shape = (pod.spec, pod.labels, pod.namespace, pod.controller, pod.node_name)
-        if self._version != self._profile.host.cluster.device_classes.version:
+        if self._version != self._cluster.device_classes.version:
             self._forget_all()
         plan = self._by_shape.get(shape)
         return plan if plan is not None else self._find(shape, pod)
 
     def _find(self, shape: Hashable, pod: Pod) -> ShapePlan:
         """Different shapes may ask all plugins the same: they share a plan."""
-        parts = {name: ask_shape(plugin, pod) for name, plugin in self._profile.plugins.items()}
+        parts = {plugin.name: ask_shape(plugin, pod) for plugin in self._judges}
         key = tuple(parts.values())
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = ShapePlan(self._profile, pod, parts, self._memories)
-        self._plans.move_to_end(key)
-        self._trim()
+            plan = self._new.pop(key, None)
+            if plan is None:
+                plan = ShapePlan(self._profile, pod, parts, self._memories)
+                self._new[key] = plan
+                if len(self._new) > _MOST_NEW:
+                    self._new.popitem(last=False)
+                return plan
+            self._plans[key] = plan
+            self._trim()
         self._by_shape[shape] = plan
         return plan
 
     def _forget_all(self) -> None:
         """A device class says which resources devices may stand in for: shapes depend on that."""
         self._plans.clear()
+        self._new.clear()
         self._by_shape.clear()
-        self._version = self._profile.host.cluster.device_classes.version
+        self._version = self._cluster.device_classes.version
 
     def _trim(self) -> None:
-        rows = self._profile.host.cluster.table.capacity
+        """Over the limit, the older half goes: what is still in use comes back soon."""
+        rows = self._cluster.table.capacity
         most = max(16, _PLAN_BYTES // (rows * 8 * _COLUMNS_PER_PLAN))
-        if len(self._plans) > most or len(self._by_shape) > _MAX_SHAPES:
+        if len(self._plans) > most:
+            for key in list(self._plans)[: most // 2]:
+                del self._plans[key]
             self._by_shape.clear()
-            while len(self._plans) > most:
-                self._plans.popitem(last=False)
+        elif len(self._by_shape) > _MAX_SHAPES:
+            self._by_shape.clear()
+
+
+def _of_nodes(memories: Sequence[tuple[int, MemoryT]]) -> list[tuple[int, MemoryT]]:
+    return [one for one in memories if not one[1].reads_usage]
+
+
+def _of_usage(memories: Sequence[tuple[int, MemoryT]]) -> list[tuple[int, MemoryT]]:
+    return [one for one in memories if one[1].reads_usage]
 
 
 def ask_shape(plugin: Plugin, pod: Pod) -> Hashable:

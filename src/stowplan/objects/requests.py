@@ -29,6 +29,8 @@ _RequestOf: TypeAlias = "Callable[[Container], _Amounts]"
 
 def spec_request(spec: PodSpec) -> dict[str, int]:
     """What the pod needs to fit on a node: cpu in thousandths, everything else in units."""
+    if _is_plain(spec):
+        return _canonical(_declared(spec.containers[0]))
     return _canonical(_pod_request(spec, _declared, _NO_DEFAULTS))
 
 
@@ -37,11 +39,15 @@ def spec_scoring_request(spec: PodSpec) -> dict[str, int]:
 
     Requests of the pod as a whole do not count here, as upstream.
     """
+    if _is_plain(spec):
+        return {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY, **spec.request}
     return _canonical(_pod_request(spec, _declared, _DEFAULTS, pod_level=False))
 
 
 def spec_nonzero_request(spec: PodSpec) -> dict[str, int]:
     """What a placed pod counts for in resource scoring, while its status says nothing else."""
+    if spec.resources is None:
+        return spec.scoring_request
     return _nonzero_request(spec, _declared, None)
 
 
@@ -57,6 +63,11 @@ def placed_nonzero_request(pod: Pod) -> dict[str, int]:
     if not _resources_reported(pod):
         return pod.spec.nonzero_request
     return _nonzero_request(pod.spec, _effective_request(pod), _pod_resize(pod))
+
+
+def _is_plain(spec: PodSpec) -> bool:
+    """One container and nothing else: most pods, for which there is nothing to sum up."""
+    return len(spec.containers) == 1 and not (spec.init_containers or spec.overhead or spec.resources)
 
 
 def is_sidecar(container: Container) -> bool:
