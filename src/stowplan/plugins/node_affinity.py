@@ -6,6 +6,8 @@ distinct value of a label, over columns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from stowplan.cluster import IntColumn, NodeRow, Nodes
@@ -25,10 +27,9 @@ from stowplan.framework import (
     unresolvable,
 )
 from stowplan.framework.contract import Handle, default_normalize
+from stowplan.framework.events import Action, EventHint, Resource
 from stowplan.objects import (
-    NodeAffinity as Affinity,
-)
-from stowplan.objects import (
+    Node,
     NodeSelectorTerm,
     NodeTerm,
     Pod,
@@ -36,6 +37,9 @@ from stowplan.objects import (
     any_term_matches,
     compile_node_selector,
     compile_preferred_terms,
+)
+from stowplan.objects import (
+    NodeAffinity as Affinity,
 )
 
 NOT_MATCHED = unresolvable("node(s) didn't match Pod's node affinity/selector")
@@ -150,6 +154,19 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def normalize(self, state: CycleState, pod: Pod, scores: IntColumn, nodes: Nodes) -> IntColumn:
         return default_normalize(scores)
+
+    def events(self) -> Sequence[EventHint]:
+        hint = self._matches_now
+        return (EventHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, hint, by_shape=True),)
+
+    def _matches_now(self, pod: Pod, old: Node | None, new: Node) -> bool:
+        added = self._added_required
+        if added is not None and not any_term_matches(added, new.labels, new.name):
+            return False
+        wanted = pod.spec.required_node_affinity
+        return wanted.matches(new.labels, new.name) and (
+            old is None or not wanted.matches(old.labels, old.name)
+        )
 
 
 def _affinity(pod: Pod) -> Affinity | None:

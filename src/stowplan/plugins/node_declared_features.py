@@ -6,6 +6,8 @@ can show are known here; others concern changes of running pods.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from stowplan.cluster import NodeRow, Nodes
@@ -19,7 +21,9 @@ from stowplan.framework import (
     Verdict,
     unresolvable,
 )
-from stowplan.objects import Pod, PodSpec
+from stowplan.framework.events import Action, EventHint, Resource
+from stowplan.objects import Node, Pod, PodSpec
+from stowplan.plugins.waking import is_same
 
 MISSING = unresolvable("node(s) didn't match Pod's required features")
 RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
@@ -49,6 +53,23 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
         lists = [node.status.declared_features for node in nodes.objects]
         lacking = {declared: not required.issubset(declared) for declared in set(lists)}
         return Verdict.rejects(np.array([lacking[declared] for declared in lists], np.bool_), MISSING)
+
+    def events(self) -> Sequence[EventHint]:
+        on_nodes = Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE
+        return (
+            EventHint(Resource.NODE, on_nodes, _declares_others, by_shape=True),
+            EventHint(Resource.POD, Action.UPDATE, _requires_others, by_shape=True),
+        )
+
+
+def _declares_others(pod: Pod, old: Node | None, new: Node) -> bool:
+    return old is None or old.status.declared_features != new.status.declared_features
+
+
+def _requires_others(pod: Pod, old: Pod | None, new: Pod) -> bool:
+    if not is_same(pod, new):
+        return False
+    return old is None or required_features(old.spec) != required_features(new.spec)
 
 
 def required_features(spec: PodSpec) -> frozenset[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stowplan.cluster import NodeRow, Nodes
 from stowplan.framework import CycleState, FilterPlugin, Reads, Status, Verdict, unresolvable
+from stowplan.framework.events import Action, EventHint, Resource
 from stowplan.objects import Pod
 
 OTHER_NODE = unresolvable("node(s) didn't match the requested node name")
@@ -28,3 +31,6 @@ class NodeName(FilterPlugin):
             return Verdict.passes(len(nodes))
         row = nodes.cluster.row_of(pod.node_name)
         return Verdict.rejects(~nodes.mask([] if row is None else [row]), OTHER_NODE)
+
+    def events(self) -> Sequence[EventHint]:
+        return (EventHint(Resource.NODE, Action.ADD),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stowplan.cluster import NodeRow, Nodes
 from stowplan.framework import (
     SKIP,
@@ -13,7 +15,9 @@ from stowplan.framework import (
     Verdict,
     unschedulable,
 )
+from stowplan.framework.events import Action, EventHint, Resource
 from stowplan.objects import HostPort, Pod
+from stowplan.plugins.waking import takes_room
 
 TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
 
@@ -41,3 +45,15 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         ports = nodes.cluster.ports
         taken = {row for wanted in pod.spec.host_ports for row in ports.rows_in_conflict(wanted)}
         return Verdict.rejects(nodes.mask(list(taken)), TAKEN)
+
+    def events(self) -> Sequence[EventHint]:
+        return (
+            EventHint(Resource.POD, Action.DELETE, _frees_a_port, by_shape=True),
+            EventHint(Resource.NODE, Action.ADD),
+        )
+
+
+def _frees_a_port(pod: Pod, old: Pod, new: None) -> bool:
+    return takes_room(old) and any(
+        wanted.conflicts(freed) for freed in old.spec.host_ports for wanted in pod.spec.host_ports
+    )

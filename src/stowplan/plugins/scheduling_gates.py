@@ -5,9 +5,13 @@ Controllers put gates on a pod to hold it back, and take them away when whatever
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stowplan.framework import Reads, Status, unresolvable
 from stowplan.framework.contract import PreEnqueuePlugin
+from stowplan.framework.events import Action, EventHint, Resource
 from stowplan.objects import Pod
+from stowplan.plugins.waking import is_same
 
 
 class SchedulingGates(PreEnqueuePlugin):
@@ -24,3 +28,12 @@ class SchedulingGates(PreEnqueuePlugin):
             return None
         names = " ".join(gate.name for gate in gates)
         return unresolvable(f"waiting for scheduling gates: [{names}]")
+
+    def events(self) -> Sequence[EventHint]:
+        return (
+            EventHint(Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _opened, by_shape=True),
+        )
+
+
+def _opened(pod: Pod, old: Pod | None, new: Pod) -> bool:
+    return is_same(pod, new)

@@ -7,10 +7,14 @@ and clusters have few different lists, so each list is judged once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stowplan.cluster import IntColumn, NodeRow, Nodes
 from stowplan.framework import CycleState, FilterPlugin, Reads, ScorePlugin, Status, Verdict, unresolvable
 from stowplan.framework.contract import default_normalize
-from stowplan.objects import Pod, Taint, Toleration, find_untolerated, tolerates
+from stowplan.framework.events import Action, EventHint, Resource
+from stowplan.objects import Node, Pod, Taint, Toleration, find_untolerated, tolerates
+from stowplan.plugins.waking import is_same
 
 UNTOLERATED = unresolvable("node(s) had untolerated taint(s)")
 _PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -42,6 +46,22 @@ class TaintToleration(FilterPlugin, ScorePlugin):
 
     def normalize(self, state: CycleState, pod: Pod, scores: IntColumn, nodes: Nodes) -> IntColumn:
         return default_normalize(scores, reverse=True)
+
+    def events(self) -> Sequence[EventHint]:
+        return (
+            EventHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, _lets_in_now, by_shape=True),
+            EventHint(Resource.POD, Action.UPDATE_POD_TOLERATION, _tolerates_more, by_shape=True),
+        )
+
+
+def _lets_in_now(pod: Pod, old: Node | None, new: Node) -> bool:
+    tolerations = pod.spec.tolerations
+    kept_away = old is None or _keeps_away(old.spec.taints, tolerations)
+    return kept_away and not _keeps_away(new.spec.taints, tolerations)
+
+
+def _tolerates_more(pod: Pod, old: Pod | None, new: Pod) -> bool:
+    return is_same(pod, new)
 
 
 def _keeps_away(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:

@@ -5,13 +5,21 @@ The node is promised (nominated) to the pod; the victims are told to the host, w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from zlib import crc32
 
 from stowplan.cluster import IntColumn
 from stowplan.framework.args import PluginArgs
-from stowplan.framework.contract import CycleState, Handle, PostFilterPlugin, PostFilterResult
+from stowplan.framework.contract import (
+    CycleState,
+    Handle,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreEnqueuePlugin,
+)
 from stowplan.framework.decision import Rejections
-from stowplan.framework.status import Code, error, unschedulable
+from stowplan.framework.events import Action, EventHint, Resource
+from stowplan.framework.status import Code, Status, error, unresolvable, unschedulable
 from stowplan.framework.trace import PreemptionTrace, Victims
 from stowplan.objects import Int32, Pod
 from stowplan.plugins.defaultpreemption.budgets import Budgets
@@ -25,6 +33,7 @@ NEVER_PREEMPTS = "not eligible due to preemptionPolicy=Never."
 VICTIMS_ARE_LEAVING = "not eligible due to a terminating pod on the nominated node."
 DISRUPTION_TARGET = "DisruptionTarget"
 BY_SCHEDULER = "PreemptionByScheduler"
+MAKING_ROOM = unresolvable("waiting for the preemption for this pod to be finished")
 _PREFIX = "preemption: "
 
 
@@ -54,7 +63,7 @@ class DefaultPreemptionArgs(PluginArgs, frozen=True):
         return min(max(part, self.min_candidate_nodes_absolute), nodes)
 
 
-class DefaultPreemption(PostFilterPlugin):
+class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     """Preempts pods of lower priority, on the node where that does the least harm."""
 
     Args = DefaultPreemptionArgs
@@ -64,6 +73,24 @@ class DefaultPreemption(PostFilterPlugin):
         super().__init__(args, handle)
         self._budgets = Budgets(handle.cluster.disruption_budgets)
         self._room = RoomSearch(handle.profile, self._budgets)
+        self._making_room: set[str] = set()
+
+    # While victims are on their way out, another attempt of the pod would only find new ones.
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return MAKING_ROOM if pod.uid in self._making_room else None
+
+    def making_room(self, pod: Pod, *, under_way: bool) -> None:
+        if under_way:
+            self._making_room.add(pod.uid)
+        else:
+            self._making_room.discard(pod.uid)
+
+    def events(self) -> Sequence[EventHint]:
+        """A pod that goes opens this plugin's gate; whether it helps is for the rejecting plugins to say."""
+        return (EventHint(Resource.POD, Action.DELETE, _never, by_shape=True),)
+
+    # PostFilter
 
     def post_filter(self, state: CycleState, pod: Pod, rejections: Rejections) -> PostFilterResult:
         if ineligible := self.ineligible(pod, rejections):
@@ -156,6 +183,10 @@ class DefaultPreemption(PostFilterPlugin):
 
     def _name(self, candidate: Candidate) -> str:
         return self.handle.cluster.table.nodes[candidate.row].name
+
+
+def _never(pod: Pod, old: Pod, new: None) -> bool:
+    return False
 
 
 def _terminating_by_preemption(pod: Pod) -> bool:

@@ -6,7 +6,7 @@ every node; what was found on the chosen one is noted in memory at Reserve, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -31,6 +31,7 @@ from stowplan.framework.contract import (
     default_normalize,
 )
 from stowplan.framework.decision import Rejections
+from stowplan.framework.events import EventHint
 from stowplan.framework.status import Status, error, unresolvable, unschedulable
 from stowplan.framework.verdict import Verdict
 from stowplan.objects import Node, Pod, ResourceClaim
@@ -49,6 +50,7 @@ from stowplan.plugins.dynamicresources.claims import (
 )
 from stowplan.plugins.dynamicresources.cycle import PodClaims, allocated
 from stowplan.plugins.dynamicresources.filtering import UNAVAILABLE, Filtering, FilterTimeoutError
+from stowplan.plugins.dynamicresources.hints import ClaimHints
 from stowplan.plugins.dynamicresources.ledger import ledger_of
 from stowplan.plugins.dynamicresources.reach import compiled_terms
 
@@ -117,9 +119,15 @@ class DynamicResources(
 
         return tick if self._filter_timeout else _no_tick
 
+    def events(self) -> Sequence[EventHint]:
+        return ClaimHints(self._ledger).events()
+
     # PreEnqueue, PreFilter
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
+        if not pod.spec.resource_claims:
+            return None
+        self._ledger.refresh()
         try:
             pod_claims(pod, self._ledger)
         except ClaimProblem as problem:

@@ -7,6 +7,7 @@ ones score, both ways too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from stowplan.cluster import IntColumn, NodeRow, Nodes
@@ -25,8 +26,10 @@ from stowplan.framework import (
 )
 from stowplan.framework.args import PluginArgs
 from stowplan.framework.contract import Handle
+from stowplan.framework.events import EventHint
 from stowplan.objects import NO_LABELS, Labels, Pod
 from stowplan.plugins.interpodaffinity.filtering import RequiredState
+from stowplan.plugins.interpodaffinity.hints import EVENTS
 from stowplan.plugins.interpodaffinity.scoring import PreferredState, normalized
 from stowplan.plugins.interpodaffinity.wishes import WishIndex
 
@@ -58,6 +61,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._required_weight = args.hard_pod_affinity_weight
         self._ignores_others = args.ignore_preferred_terms_of_existing_pods
         self._wishes = WishIndex(handle.cluster)
+
+    def events(self) -> Sequence[EventHint]:
+        return EVENTS
 
     # Filtering
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +24,10 @@ from stowplan.framework import (
     unschedulable,
 )
 from stowplan.framework.contract import Handle
+from stowplan.framework.events import EventHint
 from stowplan.objects import Pod
 from stowplan.plugins.noderesources.args import NodeResourcesFitArgs
+from stowplan.plugins.noderesources.hints import FitHints
 from stowplan.plugins.noderesources.names import is_extended, is_scalar
 from stowplan.plugins.noderesources.scoring import ScoredResources, Wanted, scored_alone
 from stowplan.plugins.noderesources.strategies import strategy_of
@@ -92,6 +94,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return ASK_ALWAYS
         needs = tuple(self._amounts(pod.spec.request).items())
         return needs, self._scored.amounts(pod.spec.scoring_request)
+
+    def events(self) -> Sequence[EventHint]:
+        return FitHints(self._classes).events()
 
     # Filter
 

@@ -7,6 +7,7 @@ is known what they belong to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -24,10 +25,12 @@ from stowplan.framework import (
     Verdict,
 )
 from stowplan.framework.contract import Handle
+from stowplan.framework.events import EventHint
 from stowplan.objects import Labels, Pod, Selector, SelectorError
 from stowplan.plugins.podtopologyspread.args import SYSTEM_DEFAULTS, PodTopologySpreadArgs
 from stowplan.plugins.podtopologyspread.defaults import DefaultSelectors
 from stowplan.plugins.podtopologyspread.filtering import HardState
+from stowplan.plugins.podtopologyspread.hints import SpreadHints
 from stowplan.plugins.podtopologyspread.rules import HARD, SOFT, Rule, default_rules, own_rules
 from stowplan.plugins.podtopologyspread.scoring import SoftState
 
@@ -51,6 +54,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
 
     def concerns(self, pod: Pod) -> bool:
         return bool(pod.spec.topology_spread_constraints or self._defaults)
+
+    def events(self) -> Sequence[EventHint]:
+        return SpreadHints(lambda pod: self._rules(pod, HARD)).events()
 
     # Filtering
 

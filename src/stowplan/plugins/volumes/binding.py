@@ -7,6 +7,7 @@ writes it and waits until the claims are bound.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,7 @@ from stowplan.framework import (
     unresolvable,
 )
 from stowplan.framework.contract import Preflight
+from stowplan.framework.events import EventHint
 from stowplan.objects import PersistentVolume, PersistentVolumeClaim, Pod
 from stowplan.plugins.volumes.assumed import Assumed
 from stowplan.plugins.volumes.claims import (
@@ -44,6 +46,7 @@ from stowplan.plugins.volumes.claims import (
     ownership_problem,
 )
 from stowplan.plugins.volumes.finding import PodClaims, Unbound, VolumeFinder, status_of
+from stowplan.plugins.volumes.hints import BINDING_EVENTS
 from stowplan.plugins.volumes.matching import NO_VOLUME
 from stowplan.plugins.volumes.writing import (
     Binding,
@@ -101,6 +104,9 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin,
 
     def concerns(self, pod: Pod) -> bool:
         return any(claim_uses(pod))
+
+    def events(self) -> Sequence[EventHint]:
+        return BINDING_EVENTS
 
     # PreFilter
 

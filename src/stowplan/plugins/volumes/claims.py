@@ -55,6 +55,16 @@ def named_claims(pod: Pod) -> list[str]:
     return [name for name, ephemeral in claim_uses(pod) if not ephemeral]
 
 
+def uses_claim(pod: Pod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> bool:
+    """Hint: the claim that was added or changed is one of the pod's."""
+    return new.namespace == pod.namespace and any(name == new.name for name, _ in claim_uses(pod))
+
+
+def names_claim(pod: Pod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> bool:
+    """Hint: the claim that was added or changed is one that the pod names itself."""
+    return new.namespace == pod.namespace and new.name in named_claims(pod)
+
+
 def ownership_problem(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
     """Why a claim is not that of the pod's ephemeral volume, though it has the right name."""
     owner = claim.controller

@@ -6,6 +6,7 @@ attached to it. Volumes of built-in drivers count for the CSI driver that has re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,11 @@ from stowplan.framework import (
     unresolvable,
     unschedulable,
 )
-from stowplan.objects import Pod, Volume
+from stowplan.framework.events import EventHint
+from stowplan.objects import Pod
 from stowplan.plugins.volumes.attached import AttachedVolumes
 from stowplan.plugins.volumes.claims import VolumeError
-from stowplan.plugins.volumes.migration import built_in_of
+from stowplan.plugins.volumes.hints import LIMITS_EVENTS, may_be_attached
 from stowplan.plugins.volumes.names import MissingClaimError, VolumeNames
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
@@ -43,12 +45,15 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         self._attached = AttachedVolumes(handle.cluster)
 
     def concerns(self, pod: Pod) -> bool:
-        return any(map(_may_count, pod.spec.volumes))
+        return any(map(may_be_attached, pod.spec.volumes))
+
+    def events(self) -> Sequence[EventHint]:
+        return LIMITS_EVENTS
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         if not pod.spec.volumes:
             return SKIP
-        return None if any(map(_may_count, pod.spec.volumes)) else SKIP
+        return None if any(map(may_be_attached, pod.spec.volumes)) else SKIP
 
     def filter_node(self, state: CycleState, pod: Pod, node: NodeRow) -> Status | None:
         counted = self._attached.count(node.row)
@@ -74,11 +79,3 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         if names and (uncountable := self._attached.problem_on(nodes)):
             raise VolumeError(uncountable)
         return Verdict.rejects(self._attached.exceeded(names, nodes), TOO_MANY)
-
-
-def _may_count(volume: Volume) -> bool:
-    return (
-        volume.persistent_volume_claim is not None
-        or volume.ephemeral is not None
-        or built_in_of(volume) is not None
-    )

@@ -7,6 +7,7 @@ ReadWriteOncePod that any placed pod uses keeps other pods from every node.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,8 +26,9 @@ from stowplan.framework import (
     unresolvable,
     unschedulable,
 )
+from stowplan.framework.events import Action, EventHint, Resource
 from stowplan.objects import Pod, Volume
-from stowplan.plugins.volumes.claims import CLAIM, named_claims, not_found
+from stowplan.plugins.volumes.claims import CLAIM, named_claims, names_claim, not_found
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
 CLAIM_CONFLICT = unschedulable(
@@ -97,6 +99,21 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
 
     def _conflict_on(self, pod: Pod, row: int) -> bool:
         return disks_conflict(pod, NodeRow(self.handle.cluster, row))
+
+    def events(self) -> Sequence[EventHint]:
+        return (
+            EventHint(Resource.POD, Action.DELETE, _gives_up_a_volume, by_shape=True),
+            EventHint(Resource.NODE, Action.ADD),
+            EventHint(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, names_claim, by_shape=True),
+        )
+
+
+def _gives_up_a_volume(pod: Pod, old: Pod, new: None) -> bool:
+    if old.namespace != pod.namespace:
+        return False
+    if not set(named_claims(pod)).isdisjoint(named_claims(old)):
+        return True
+    return any(_same_disk(mine, theirs) for mine in pod.spec.volumes for theirs in old.spec.volumes)
 
 
 def _uses_of(exclusive: frozenset[str], other: Pod) -> int:

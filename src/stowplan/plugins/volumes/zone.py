@@ -6,6 +6,7 @@ labels is taken to be in a cluster without zones and takes every volume.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,7 +23,8 @@ from stowplan.framework import (
     Verdict,
     unresolvable,
 )
-from stowplan.objects import Labels, PersistentVolume, Pod
+from stowplan.framework.events import Action, EventHint, Resource
+from stowplan.objects import Labels, PersistentVolume, Pod, StorageClass
 from stowplan.plugins.volumes.claims import (
     CLAIM,
     STORAGE_CLASS,
@@ -30,6 +32,7 @@ from stowplan.plugins.volumes.claims import (
     WAIT_FOR_CONSUMER,
     claim_class,
     named_claims,
+    names_claim,
     not_found,
 )
 
@@ -141,3 +144,20 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         zoned = np.logical_or.reduce([nodes.label_ids(key) >= 0 for key in TOPOLOGY_LABELS])
         fits = np.logical_and.reduce([domain.mask(nodes) for domain in noted.domains])
         return Verdict.rejects(zoned & ~fits, NO_ZONE)
+
+    def events(self) -> Sequence[EventHint]:
+        added_or_changed = Action.ADD | Action.UPDATE
+        return (
+            EventHint(Resource.STORAGE_CLASS, Action.ADD, _waits_for_consumers, by_shape=True),
+            EventHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            EventHint(Resource.PERSISTENT_VOLUME_CLAIM, added_or_changed, names_claim, by_shape=True),
+            EventHint(Resource.PERSISTENT_VOLUME, added_or_changed, _is_elsewhere, by_shape=True),
+        )
+
+
+def _waits_for_consumers(pod: Pod, old: None, new: StorageClass) -> bool:
+    return new.volume_binding_mode == WAIT_FOR_CONSUMER
+
+
+def _is_elsewhere(pod: Pod, old: PersistentVolume | None, new: PersistentVolume) -> bool:
+    return old is None or domains_of(old) != domains_of(new)
