@@ -50,7 +50,7 @@ class Host:
     cluster: Cluster
     client: Client = field(default_factory=ReadOnlyClient)
     now: Callable[[], float] = lambda: 0.0
-    later: Callable[[Coroutine[Any, Any, None]], None] = drop
+    later: Callable[[Coroutine[Any, Any, None]], object] = drop
     seed: int = 0
     sleep: Callable[[float], Awaitable[None]] = refuse_to_wait
     """Waits by the same clock as `now`."""

@@ -62,13 +62,19 @@ def scheduler(
     seed: int = 0,
 ) -> Scheduler:
     """The core, for more than one question about one cluster."""
+    configuration, registry = configured(plugins, config)
+    return Scheduler(cluster, configuration, registry=registry, seed=seed)
+
+
+def configured(
+    plugins: Iterable[type[contract.Plugin]] = (), config: str | None = None
+) -> tuple[KubeSchedulerConfiguration, Registry]:
+    """A configuration, and all plugins it may name."""
     own = register(plugins)
     registry = {**IN_TREE, **own}
     if config is None:
-        configuration = completed(_enabling(own))
-    else:
-        configuration = load_configuration(config.encode(), "config", known_plugins(registry)).configuration
-    return Scheduler(cluster, configuration, registry=registry, seed=seed)
+        return completed(_enabling(own)), registry
+    return load_configuration(config.encode(), "config", known_plugins(registry)).configuration, registry
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,106 @@
+"""Carries out a preemption: the victims go, one after the others, while scheduling goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from stowplan.engine.observer import Observer
+from stowplan.engine.planner import Planner, PodCondition
+from stowplan.framework.contract import PostFilterPlugin
+from stowplan.framework.handle import Host
+from stowplan.framework.profile import Profile
+from stowplan.objects import Pod
+
+log = logging.getLogger(__name__)
+
+IN_MEMORY = " (in kube-scheduler memory)."
+
+
+class Evictions:
+    """Removes victims. The preemptor is kept out of the queue meanwhile, by the plugin that chose them."""
+
+    def __init__(self, host: Host, planner: Planner, observer: Observer) -> None:
+        self._host = host
+        self._planner = planner
+        self._observer = observer
+        self._binding: dict[str, asyncio.Task[None]] = {}
+
+    def binding_started(self, pod: Pod, task: asyncio.Task[None] | None) -> None:
+        """A pod is on its way to its node, in this task; as a victim it can still be stopped."""
+        if task is not None:
+            self._binding[pod.uid] = task
+
+    def binding_sent(self, pod: Pod) -> None:
+        """From now on the pod can only be deleted."""
+        self._binding.pop(pod.uid, None)
+
+    async def carry_out(
+        self, profile: Profile, pod: Pod, node_name: str, victims: tuple[Pod, ...], retry: Callable[[], None]
+    ) -> None:
+        """All victims but the last at once, then the last; `retry` is called when that failed."""
+        started = self._host.now()
+        for plugin in profile.post_filters:
+            plugin.making_room(pod, under_way=True)
+        try:
+            await self._withdraw_promises(pod, node_name)
+            *others, last = victims
+            await asyncio.gather(*(self._remove(profile, pod, node_name, victim) for victim in others))
+            self._no_longer(profile.post_filters, pod)
+            await self._remove(profile, pod, node_name, last)
+        except Exception as problem:
+            log.warning("preemption for %s on %s failed: %s", pod.key, node_name, problem)
+            self._no_longer(profile.post_filters, pod)
+            self._observer.preemption_carried_out("error", self._host.now() - started)
+            retry()
+        else:
+            self._observer.preemption_carried_out("success", self._host.now() - started)
+
+    def _no_longer(self, plugins: tuple[PostFilterPlugin, ...], pod: Pod) -> None:
+        for plugin in plugins:
+            plugin.making_room(pod, under_way=False)
+
+    async def _withdraw_promises(self, pod: Pod, node_name: str) -> None:
+        """Less important pods that were promised the node must look again."""
+        nominations = self._host.cluster.nominations
+        for other in list(nominations.on(node_name)):
+            if other.spec.priority < pod.spec.priority and other.uid != pod.uid:
+                nominations.remove(other.uid)
+                try:
+                    await self._planner.patch_status(other, nominated_node="")
+                except Exception as problem:
+                    log.warning("cannot withdraw the nomination of %s: %s", other.key, problem)
+
+    async def _remove(self, profile: Profile, pod: Pod, node_name: str, victim: Pod) -> None:
+        known = self._host.cluster.pods.get(victim.uid)
+        if known is None or known.terminating:
+            return
+        if self._stop_in_memory(victim):
+            self._tell(profile, pod, node_name, victim, IN_MEMORY)
+            return
+        words = f"{profile.name}: preempting to accommodate a higher priority pod"
+        condition = PodCondition("DisruptionTarget", "True", "PreemptionByScheduler", words)
+        await self._planner.patch_status(known, condition=condition)
+        await self._planner.evict(known)
+        self._tell(profile, pod, node_name, victim, "")
+
+    def _stop_in_memory(self, victim: Pod) -> bool:
+        """A victim that is not bound yet needs no deletion."""
+        waiting = self._host.waiting.get(victim.uid)
+        if waiting is not None:
+            waiting.preempt("preempted")
+            return True
+        task = self._binding.pop(victim.uid, None)
+        return task is not None and task.cancel()
+
+    def _tell(self, profile: Profile, pod: Pod, node_name: str, victim: Pod, suffix: str) -> None:
+        self._planner.record(
+            victim,
+            reporter=profile.name,
+            type="Normal",
+            reason="Preempted",
+            action="Preempting",
+            note=f"Preempted by pod {pod.uid} on node {node_name}{suffix}",
+            related=pod,
+        )
