@@ -247,7 +247,7 @@ def test_an_unexpected_failure_of_one_cycle_does_not_stop_the_others() -> None:
     async def test() -> None:
         async with running(make_world(nodes(1))) as world:
             decide = world.live.core.decide
-            failures = []
+            failures: list[str] = []
 
             def sometimes(pod: Pod, attempt: int = 0) -> Any:
                 if pod.name == "bad" and not failures:

@@ -126,7 +126,7 @@ class World:
     async def until(self, done: Callable[[], bool], seconds: float = 3.0) -> None:
         """Waits until something is so."""
         async with asyncio.timeout(seconds):
-            while not done():
+            while not done():  # noqa: ASYNC110 - anything at all may make it so
                 await asyncio.sleep(0.002)
 
 
