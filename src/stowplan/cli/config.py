@@ -3,11 +3,13 @@
   check    says everything that is wrong, with file, line and field; the exit code is 1 if anything is
   convert  writes a file of an older version (v1beta3, v1beta2, v1beta1) as v1, and says what changed
   print    writes the configuration with every default filled in; without a file, the default one
+  rbac     writes the roles that a scheduler with this configuration needs, and their bindings
 
 What is written goes to standard output, everything said about it to standard error.
 
   stowplan config check scheduler.yaml
   stowplan config convert old.yaml > scheduler.yaml
+  stowplan config rbac scheduler.yaml | kubectl apply -f -
 """
 
 from __future__ import annotations
@@ -34,7 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     convert.add_argument("file", help="a configuration file, - for standard input")
     show = actions.add_parser("print", help="write the configuration with every default filled in")
     show.add_argument("file", nargs="?", help="a configuration file, - for standard input (default: none)")
-    for action in (convert, show):
+    rbac = actions.add_parser("rbac", help="write the roles that a scheduler with this configuration needs")
+    rbac.add_argument("file", nargs="?", help="a configuration file, - for standard input (default: none)")
+    rbac.add_argument("--name", default="stowplan", help="of the service account and the roles (%(default)s)")
+    rbac.add_argument("--namespace", default="kube-system", help="where the service account is (%(default)s)")
+    for action in (convert, show, rbac):
         action.add_argument(
             "-o", "--output", choices=("yaml", "json"), default="yaml", help="how to write it (default: yaml)"
         )
@@ -48,6 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         if arguments.action == "convert":
             convert(arguments.file, arguments.output)
+        elif arguments.action == "rbac":
+            rbac(arguments.file, arguments.output, name=arguments.name, namespace=arguments.namespace)
         else:
             show(arguments.file, arguments.output)
     except ConfigError as error:
@@ -83,19 +91,28 @@ def convert(file: str, output: str) -> None:
 
 
 def show(file: str | None, output: str) -> None:
-    from stowplan.config.defaults import default_configuration
-    from stowplan.config.profiles import resolve_profiles
     from stowplan.config.writing import with_expanded_args
 
-    plugins = _plugins()
-    if file is None:
-        configuration = default_configuration()
-        profiles = resolve_profiles(configuration, plugins)
+    loaded = _load_or_default(file)
+    _say(loaded.warnings)
+    _write(with_expanded_args(loaded.configuration, loaded.profiles), output, with_defaults=True)
+
+
+def rbac(file: str | None, output: str, *, name: str, namespace: str) -> None:
+    import json
+
+    from stowplan.config.rbac import manifests, to_yaml, unknown_plugins
+
+    loaded = _load_or_default(file)
+    _say(
+        f"{plugin} comes from another package: what it must be allowed besides is not known (warning)"
+        for plugin in unknown_plugins(loaded.profiles)
+    )
+    made = manifests(loaded.configuration, loaded.profiles, name=name, namespace=namespace)
+    if output == "json":
+        print(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}, indent=2))
     else:
-        loaded = _load(file, plugins)
-        configuration, profiles = loaded.configuration, loaded.profiles
-        _say(loaded.warnings)
-    _write(with_expanded_args(configuration, profiles), output, with_defaults=True)
+        print(to_yaml(made, loaded.profiles), end="")
 
 
 def _write(configuration: KubeSchedulerConfiguration, output: str, *, with_defaults: bool) -> None:
@@ -107,6 +124,18 @@ def _write(configuration: KubeSchedulerConfiguration, output: str, *, with_defau
         print(json.dumps(to_data(configuration, with_defaults=with_defaults), indent=2, ensure_ascii=False))
     else:
         print(to_yaml(configuration, with_defaults=with_defaults), end="")
+
+
+def _load_or_default(file: str | None) -> Loaded:
+    from stowplan.config.defaults import default_configuration
+    from stowplan.config.load import Loaded
+    from stowplan.config.profiles import resolve_profiles
+
+    plugins = _plugins()
+    if file is not None:
+        return _load(file, plugins)
+    configuration = default_configuration()
+    return Loaded(configuration, resolve_profiles(configuration, plugins), ())
 
 
 def _load(file: str, plugins: Mapping[str, PluginInfo]) -> Loaded:

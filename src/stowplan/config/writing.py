@@ -39,7 +39,11 @@ _Dumper.add_representer(str, _text)
 
 def to_yaml(configuration: KubeSchedulerConfiguration, *, with_defaults: bool = True) -> str:
     """The configuration as a file. Without defaults, only what differs from them is written."""
-    data = to_data(configuration, with_defaults=with_defaults)
+    return yaml_text(to_data(configuration, with_defaults=with_defaults))
+
+
+def yaml_text(data: Mapping[str, Any]) -> str:
+    """Plain data as YAML, in its own order."""
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 

@@ -15,7 +15,7 @@ from stowplan.objects.decode import (
     decode_yaml,
 )
 from stowplan.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from stowplan.objects.kinds import ObjectKind, find_kind, known_kinds, register_kind
+from stowplan.objects.kinds import ObjectKind, find_kind, kind_of_record, known_kinds, register_kind
 from stowplan.objects.meta import (
     NO_LABELS,
     Condition,
@@ -168,6 +168,7 @@ __all__ = [
     "find_kind",
     "find_untolerated",
     "intern_labels",
+    "kind_of_record",
     "known_kinds",
     "milli_value",
     "nano_value",

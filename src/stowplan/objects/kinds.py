@@ -24,15 +24,17 @@ MISREAD = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class ObjectKind:
-    """A kind of object: its name and API version, the record that holds it, and how to read one."""
+    """A kind of object: its names and API version, the record that holds it, and how to read one."""
 
     def __init__(
         self, record: type[KubeObject], api_version: str, kind: str = "", *, namespaced: bool = False
     ) -> None:
         self.record = record
         self.api_version = api_version
+        self.group = _group(api_version)
         self.namespaced = namespaced
         self.name = kind or record.__name__
+        self.plural = plural(self.name)
         self._build: Callable[[Any], KubeObject]
         if record is Pod:
             self._wire = _wire_struct(record, spec=_PodSpecWire)
@@ -57,6 +59,16 @@ class ObjectKind:
         except MISREAD as error:
             problem = explain(error)
         raise ObjectError(f"{self.name} {name_in(source)}: {problem}")
+
+
+def plural(kind: str) -> str:
+    """The name of a kind in paths and rules: `StorageClass` is `storageclasses`."""
+    lower = kind.lower()
+    if lower.endswith(("s", "x", "ch", "sh")):
+        return lower + "es"
+    if lower.endswith("y") and lower[-2:-1] not in "aeiou":
+        return lower[:-1] + "ies"
+    return lower + "s"
 
 
 _METADATA = frozenset(KubeObject.__struct_fields__)
@@ -193,6 +205,14 @@ def register_kind(
 def known_kinds() -> Iterator[ObjectKind]:
     """All kinds that can be decoded."""
     return iter(_kinds.values())
+
+
+def kind_of_record(record: type[KubeObject]) -> ObjectKind:
+    """The kind whose objects this record holds."""
+    for kind in known_kinds():
+        if kind.record is record:
+            return kind
+    raise TypeError(f"{record.__name__} is not a kind of object that was registered")
 
 
 def find_kind(kind: str, api_version: str = "") -> ObjectKind | None:

@@ -93,3 +93,29 @@ def test_what_print_writes_is_what_it_reads(tmp_path: Path, capsys: pytest.Captu
 def test_a_file_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "check", "nowhere.yaml"]) == 1
     assert capsys.readouterr().err == "stowplan: nowhere.yaml: No such file or directory\n"
+
+
+def test_rbac_writes_roles_as_yaml_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "rbac", "--name", "mine", "--namespace", "here"]) == 0
+    documents = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert documents[0]["kind"] == "ClusterRole" and documents[0]["metadata"]["name"] == "mine"
+    assert main(["config", "rbac", "--name", "mine", "--namespace", "here", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"apiVersion": "v1", "kind": "List", "items": documents}
+
+
+def test_rbac_follows_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "rbac"]) == 0
+    assert "namespaces" in capsys.readouterr().out
+    body = "profiles: [{plugins: {multiPoint: {disabled: [{name: InterPodAffinity}]}}}]"
+    assert main(["config", "rbac", write(tmp_path, "a.yaml", GOOD + body)]) == 0
+    shown = capsys.readouterr()
+    assert "namespaces" not in shown.out
+    assert shown.err == ""
+
+
+def test_rbac_of_a_wrong_file_is_what_check_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, "a.yaml", GOOD + "parallelism: 0\n")
+    assert main(["config", "rbac", file]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == f"{file}:3: parallelism: 0 must be greater than zero\n"
