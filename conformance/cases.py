@@ -39,6 +39,13 @@ class Preemption(_Wire, frozen=True):
     message: str = ""
 
 
+class Event(_Wire, frozen=True):
+    """Something that happens after the pod was rejected: an object is added, updated or deleted."""
+
+    op: str
+    object: msgspec.Raw
+
+
 class Want(_Wire, frozen=True):
     """What kube-scheduler said of one pod."""
 
@@ -55,6 +62,8 @@ class Want(_Wire, frozen=True):
     preemption: Preemption | None = None
     allocations: dict[str, dict[str, tuple[str, ...]]] = {}
     placed: str = ""
+    events: tuple[str, ...] = ()
+    """Per event of the case, where the rejected pod is then: active, backoff, or it stays."""
 
 
 class Case(_Wire, frozen=True):
@@ -66,6 +75,8 @@ class Case(_Wire, frozen=True):
     want: tuple[Want, ...]
     config: msgspec.Raw = msgspec.Raw()
     """A KubeSchedulerConfiguration; empty for the default one."""
+    events: tuple[Event, ...] = ()
+    """Each happens alone, right after the one pod was rejected."""
     sequence: bool = False
     """Each placed pod stays before the next is decided; else each is decided alone."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from conformance.cases import Case, Want
 from conformance.compare import decision_differences, differences
 from conformance.product import World
+from conformance.requeue import requeue_differences
 
 
 @dataclass
@@ -29,6 +30,9 @@ def run_case(case: Case) -> Outcome:
         outcome.differences.append(f"{len(case.pods)} pods, but {len(case.want)} are wanted")
         return outcome
     try:
+        if case.events:
+            outcome.differences += requeue_differences(case)
+            return outcome
         world = World(case)
         for key, want in zip(case.pods, case.want, strict=True):
             outcome.differences += judge(world, key, want)
