@@ -14,7 +14,7 @@ from stowplan.cluster.columns import ChangeLog, IntColumn, Mask, grown
 from stowplan.cluster.images import ImageIndex
 from stowplan.cluster.labels import LabelColumn
 from stowplan.objects import Node, Pod, PodSpec, Taint
-from stowplan.objects.requests import placed_nonzero_request, placed_request
+from stowplan.objects.requests import placed_nonzero_request, placed_request, uses_what_it_declares
 
 PODS, NONZERO_CPU, NONZERO_MEMORY, CPU, MEMORY, EPHEMERAL = range(6)
 _FIXED = ("pods", "nonzero cpu", "nonzero memory", "cpu", "memory", "ephemeral-storage")
@@ -122,9 +122,12 @@ class NodeTable:
         return row
 
     def replace(self, row: int, node: Node) -> None:
+        """Another state of the row's node, or another node. A heartbeat changes nothing that is remembered
+        of a node, so nobody is told of it."""
         before = self.nodes[row]
         self.nodes[row] = node
-        self._write(row, before, node)
+        if not same_for_columns(before, node):
+            self._write(row, before, node)
 
     def pop(self) -> None:
         """Forgets the last row, whose pods must be gone."""
@@ -181,7 +184,7 @@ class NodeTable:
 
     def usage_of(self, pod: Pod) -> IntColumn:
         """What one placed pod adds to each column: computed once per shape."""
-        shared = not pod.status.container_statuses and not pod.status.init_container_statuses
+        shared = uses_what_it_declares(pod)
         if shared and (known := self._usage_of.get(pod.spec)) is not None:
             return known
         request = placed_request(pod)
@@ -213,3 +216,16 @@ class NodeTable:
         self._unschedulable = grown(self._unschedulable, capacity)  # type: ignore[assignment]
         for column in self._labels.values():
             column.grow(capacity)
+
+
+def same_for_columns(before: Node, after: Node) -> bool:
+    """Whether all that plugins may remember of a node is as it was: everything but its conditions."""
+    return (
+        before.name == after.name
+        and before.labels is after.labels
+        and before.spec == after.spec
+        and before.allocatable == after.allocatable
+        and before.status.images == after.status.images
+        and before.status.declared_features == after.status.declared_features
+        and before.annotations == after.annotations
+    )

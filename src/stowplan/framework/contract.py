@@ -49,7 +49,7 @@ class Reads(Flag):
     """
 
     NODE = auto()
-    """The node object: labels, taints, allocatable, images."""
+    """The node object: labels, annotations, spec, allocatable, images; not its conditions."""
     USAGE = auto()
     """The pods on the node itself: what they request, their ports."""
     CLUSTER = auto()

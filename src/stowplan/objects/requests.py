@@ -53,14 +53,14 @@ def spec_nonzero_request(spec: PodSpec) -> dict[str, int]:
 
 def placed_request(pod: Pod) -> dict[str, int]:
     """What a placed pod uses of its node: the most of what is declared, allocated and in effect."""
-    if not _resources_reported(pod):
+    if uses_what_it_declares(pod):
         return pod.spec.request
     return _canonical(_pod_request(pod.spec, _effective_request(pod), _NO_DEFAULTS, _pod_resize(pod)))
 
 
 def placed_nonzero_request(pod: Pod) -> dict[str, int]:
     """What a placed pod counts for in resource scoring; only its cpu and memory are used."""
-    if not _resources_reported(pod):
+    if uses_what_it_declares(pod):
         return pod.spec.nonzero_request
     return _nonzero_request(pod.spec, _effective_request(pod), _pod_resize(pod))
 
@@ -68,6 +68,19 @@ def placed_nonzero_request(pod: Pod) -> dict[str, int]:
 def _is_plain(spec: PodSpec) -> bool:
     """One container and nothing else: most pods, for which there is nothing to sum up."""
     return len(spec.containers) == 1 and not (spec.init_containers or spec.overhead or spec.resources)
+
+
+def exact_request(spec: PodSpec) -> dict[str, int]:
+    """What the pod asks for, in billionths of a unit: for reports, where nothing may be rounded."""
+    return _pod_request(spec, _declared, _NO_DEFAULTS)
+
+
+def exact_limit(spec: PodSpec) -> dict[str, int]:
+    """What the pod may use at most, in billionths of a unit. Overhead counts where there is a limit."""
+    total = _containers_request(spec, lambda container: _nano(container.resources.limits))
+    total.update(_pod_level(spec.resources.limits if spec.resources is not None else {}))
+    _add(total, {name: amount for name, amount in _nano(spec.overhead).items() if total.get(name)})
+    return total
 
 
 def is_sidecar(container: Container) -> bool:
@@ -80,7 +93,7 @@ def is_sidecar(container: Container) -> bool:
 
 def _nonzero_request(spec: PodSpec, request_of: _RequestOf, resize: _Amounts | None) -> dict[str, int]:
     defaults = _DEFAULTS
-    if _pod_level(spec):
+    if _pod_level_requests(spec):
         plain = _pod_request(spec, request_of, _NO_DEFAULTS, resize)
         defaults = {name: amount for name, amount in _DEFAULTS.items() if name not in plain}
     return _canonical(_pod_request(spec, request_of, defaults, resize))
@@ -95,7 +108,7 @@ def _pod_request(
 ) -> _Amounts:
     total = _containers_request(spec, lambda container: {**defaults, **request_of(container)})
     if pod_level:
-        declared = _pod_level(spec)
+        declared = _pod_level_requests(spec)
         total.update(declared if resize is None else {name: resize.get(name, 0) for name in declared})
     _add(total, _nano(spec.overhead))
     return total
@@ -122,9 +135,12 @@ def _containers_request(spec: PodSpec, request_of: _RequestOf) -> _Amounts:
     return running
 
 
-def _pod_level(spec: PodSpec) -> _Amounts:
-    """The requests of the pod as a whole; only these resources can be asked for that way."""
-    declared = spec.resources.requests if spec.resources is not None else {}
+def _pod_level_requests(spec: PodSpec) -> _Amounts:
+    return _pod_level(spec.resources.requests if spec.resources is not None else {})
+
+
+def _pod_level(declared: Mapping[str, Quantity]) -> _Amounts:
+    """The resources that can be asked for by the pod as a whole."""
     return {
         name: nano_value(quantity)
         for name, quantity in declared.items()
@@ -135,11 +151,23 @@ def _pod_level(spec: PodSpec) -> _Amounts:
 # ---------------------------------------------------------------- what status reports
 
 
-def _resources_reported(pod: Pod) -> bool:
+def uses_what_it_declares(pod: Pod) -> bool:
+    """Whether the status reports no other resources than the spec asks for: nearly every pod, and then what
+    it uses is known from its shape."""
     status = pod.status
-    return status.resources is not None or any(
-        reported.resources is not None
-        for reported in (*status.container_statuses, *status.init_container_statuses)
+    if status.resources is not None:
+        return False
+    reported = [*status.container_statuses, *status.init_container_statuses]
+    if not reported:
+        return True
+    declared = {c.name: c.resources.requests for c in (*pod.spec.containers, *pod.spec.init_containers)}
+    return all(
+        one.resources is None
+        or (
+            one.resources.requests == declared.get(one.name)
+            and (one.allocated_resources is None or one.allocated_resources == one.resources.requests)
+        )
+        for one in reported
     )
 
 

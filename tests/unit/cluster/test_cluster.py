@@ -151,6 +151,19 @@ def test_placing_a_pod_logs_its_row_only() -> None:
     assert changed_rows(cluster, lambda: cluster.assume(make_pod("p").build(), "n3")) == [3]
 
 
+def test_a_heartbeat_of_a_node_is_no_change_but_a_new_label_is() -> None:
+    cluster = Cluster()
+    builder = make_node("n1").capacity(cpu=4).labels(zone="a")
+    cluster.add(builder.build())
+    position = cluster.table.node_log.position
+    builder.status(conditions=[{"type": "Ready", "status": "True"}])
+    cluster.add(builder.build())
+    assert cluster.table.node_log.since(position) == []
+    assert cluster.table.nodes[0].status.conditions[0].type == "Ready"
+    cluster.add(builder.labels(zone="b").build())
+    assert cluster.table.node_log.since(position) == [0]
+
+
 def test_an_assumed_pod_is_confirmed_by_the_placed_one_without_counting_twice() -> None:
     cluster = Cluster()
     cluster.add(make_node("n1").capacity(cpu=4).build())
