@@ -54,11 +54,11 @@ def make_context(trust: Trust, certificate: ClientCertificate | None) -> Resumin
     else:
         context.load_default_certs()
     if certificate is not None:
-        _load(context, certificate)
+        load_certificate(context, certificate)
     return context
 
 
-def _load(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
+def load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
     """The ssl module reads certificates from files only; this one is in memory and gone when closed."""
     descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
     with os.fdopen(descriptor, "wb") as file:
