@@ -15,7 +15,7 @@ from stowplan.framework.contract import (
     PreFilterPlugin,
     ReservePlugin,
 )
-from stowplan.framework.events import Action, ClusterEvent, EventHint, Resource
+from stowplan.framework.events import Action, ClusterEvent, EventHint, Hint, Resource
 from stowplan.queue.queued import QueuedPod
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,33 @@ class Registered(NamedTuple):
     event: EventHint
 
 
+class Asked(NamedTuple):
+    """Who is asked about an event, for pods that certain plugins rejected."""
+
+    registered: tuple[Registered, ...]
+    by_shape: bool
+    """Whether the answer is the same for all pods of one shape."""
+
+
 _EVERYTHING = EventHint(Resource.WILDCARD, Action.ALL)
+
+
+class EventHints:
+    """The registrations of one profile for one event."""
+
+    def __init__(self, registered: Iterable[Registered]) -> None:
+        self.registered = tuple(registered)
+        self.plugins = frozenset(one.plugin for one in self.registered)
+        self._asked: dict[frozenset[str], Asked] = {}
+
+    def asked(self, rejectors: frozenset[str]) -> Asked:
+        """Those of the plugins that rejected a pod."""
+        found = self._asked.get(rejectors)
+        if found is None:
+            registered = tuple(one for one in self.registered if one.plugin in rejectors)
+            by_shape = all(one.event.hint is None or one.event.by_shape for one in registered)
+            found = self._asked[rejectors] = Asked(registered, by_shape)
+        return found
 
 
 class Hints:
@@ -48,49 +74,35 @@ class Hints:
         self._registered = [
             one for plugin in plugins if isinstance(plugin, _MAY_REJECT) for one in _registrations(plugin)
         ]
-        self._matching: dict[ClusterEvent, tuple[Registered, ...]] = {}
+        self._for_event: dict[ClusterEvent, EventHints] = {}
 
-    def matching(self, event: ClusterEvent) -> tuple[Registered, ...]:
+    def for_event(self, event: ClusterEvent) -> EventHints:
         """The registrations that ask for the event."""
-        found = self._matching.get(event)
+        found = self._for_event.get(event)
         if found is None:
-            found = tuple(one for one in self._registered if event.matches(one.event))
-            self._matching[event] = found
+            found = EventHints(one for one in self._registered if event.matches(one.event))
+            self._for_event[event] = found
         return found
 
-    def plugins(self, event: ClusterEvent) -> frozenset[str]:
-        """The plugins that asked for the event."""
-        return frozenset(one.plugin for one in self.matching(event))
 
-    def by_shape(self, event: ClusterEvent, rejectors: frozenset[str]) -> bool:
-        """Whether what these plugins say of the event is the same for all pods of one shape."""
-        return all(
-            registered.hint is None or registered.by_shape
-            for plugin, registered in self.matching(event)
-            if plugin in rejectors
-        )
-
-    def judge(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Worth:
-        """Whether the event may make the pod schedulable, by the plugins that rejected it. A hint that
-        fails counts as yes: better one attempt too many than a pod that is forgotten."""
-        worth = Worth.NOTHING
-        for plugin, registered in self.matching(event):
-            if plugin not in queued.unschedulable_plugins and plugin not in queued.pending_plugins:
-                continue
-            if registered.hint is not None and not _says_yes(plugin, registered, queued, old, new):
-                continue
-            if plugin in queued.pending_plugins:
-                return Worth.AT_ONCE
-            worth = Worth.AFTER_BACKOFF
-            if not queued.pending_plugins:
-                break
-        return worth
+def judge(queued: QueuedPod, registered: Iterable[Registered], old: Any, new: Any) -> Worth:
+    """Whether an event may make the pod schedulable, by the plugins that rejected it. A hint that fails
+    counts as yes: better one attempt too many than a pod that is forgotten."""
+    worth = Worth.NOTHING
+    for plugin, hint in registered:
+        if hint.hint is not None and not _says_yes(plugin, hint.hint, queued, old, new):
+            continue
+        if plugin in queued.pending_plugins:
+            return Worth.AT_ONCE
+        worth = Worth.AFTER_BACKOFF
+        if not queued.pending_plugins:
+            break
+    return worth
 
 
-def _says_yes(plugin: str, registered: EventHint, queued: QueuedPod, old: Any, new: Any) -> bool:
-    assert registered.hint is not None
+def _says_yes(plugin: str, hint: Hint, queued: QueuedPod, old: Any, new: Any) -> bool:
     try:
-        return registered.hint(queued.pod, old, new)
+        return hint(queued.pod, old, new)
     except Exception:
         log.exception("hint of plugin %s failed for pod %s; the pod is tried again", plugin, queued.key)
         return True

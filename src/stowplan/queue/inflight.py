@@ -7,6 +7,7 @@ of the queue until the last such pod came back.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +26,8 @@ class InFlight:
     """Pods that are being decided, and the events since the oldest of them was taken out."""
 
     def __init__(self) -> None:
-        self._since: dict[str, int] = {}
+        # Not a plain dict: the first of its entries is looked for whenever a pod is done.
+        self._since: OrderedDict[str, int] = OrderedDict()
         self._events: list[Happened] = []
         self._dropped = 0
 

@@ -20,7 +20,7 @@ from stowplan.framework.profile import Profile
 from stowplan.objects import Pod
 from stowplan.queue.backoff import Backoff
 from stowplan.queue.heap import PodHeap
-from stowplan.queue.hints import Hints, Worth
+from stowplan.queue.hints import Hints, Worth, judge
 from stowplan.queue.inflight import InFlight
 from stowplan.queue.queued import NOBODY, QueuedPod
 from stowplan.queue.unschedulable import Alike, UnschedulablePods
@@ -177,21 +177,23 @@ class SchedulingQueue:
         groups = self._unschedulable.groups() if wildcard else self._unschedulable.rejected_by(plugins)
         spared = "" if but_not_for is None else but_not_for.uid
         for alike in groups:
-            gate = alike.kind.gating_plugin
-            if gate and not wildcard and gate not in plugins:
+            kind = alike.kind
+            if kind.gating_plugin and not wildcard and kind.gating_plugin not in plugins:
                 continue
-            if up_to_priority is None or alike.kind.spec.priority <= up_to_priority:
+            if up_to_priority is None or kind.spec.priority <= up_to_priority:
                 self._move_alike(alike, event, old, new, spared)
         self._in_flight.record(event, old, new)
 
     def _move_alike(self, alike: Alike, event: ClusterEvent, old: Any, new: Any, spared: str) -> None:
         """Asks once for all pods of a group, where that will do."""
-        hints = self._hints[alike.kind.spec.scheduler_name]
         for_all: Worth | None = None
-        if event.resource is not Resource.WILDCARD and hints.by_shape(event, alike.rejectors):
-            for_all = self._worth(alike.example, event, old, new)
-            if for_all is Worth.NOTHING:
-                return
+        if event.resource is not Resource.WILDCARD:
+            hints = self._hints[alike.kind.spec.scheduler_name].for_event(event)
+            registered, by_shape = hints.asked(alike.rejectors)
+            if by_shape:
+                for_all = judge(alike.example, registered, old, new)
+                if for_all is Worth.NOTHING:
+                    return
         for queued in list(alike.pods.values()):
             if not spared or queued.pod.uid != spared:
                 worth = self._worth(queued, event, old, new) if for_all is None else for_all
@@ -355,12 +357,13 @@ class SchedulingQueue:
         if event.resource is Resource.WILDCARD:
             about_another = isinstance(new, Pod) and new.uid != queued.pod.uid
             return Worth.NOTHING if about_another else Worth.AFTER_BACKOFF
-        return self._hints[queued.pod.spec.scheduler_name].judge(queued, event, old, new)
+        hints = self._hints[queued.pod.spec.scheduler_name].for_event(event)
+        return judge(queued, hints.asked(queued.rejectors).registered, old, new)
 
     def _plugins_asking_for(self, event: ClusterEvent) -> frozenset[str]:
         known = self._interested.get(event)
         if known is None:
-            known = NOBODY.union(*(hints.plugins(event) for hints in self._hints.values()))
+            known = NOBODY.union(*(hints.for_event(event).plugins for hints in self._hints.values()))
             self._interested[event] = known
         return known
 

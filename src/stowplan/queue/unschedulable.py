@@ -29,20 +29,17 @@ class _Kind(NamedTuple):
 class Alike:
     """Parked pods of one shape, rejected by the same plugins."""
 
-    __slots__ = ("kind", "pods")
+    __slots__ = ("kind", "pods", "rejectors")
 
     def __init__(self, kind: _Kind) -> None:
         self.kind = kind
+        self.rejectors = kind.unschedulable_plugins | kind.pending_plugins
         self.pods: dict[str, QueuedPod] = {}
 
     @property
     def example(self) -> QueuedPod:
         """One of them."""
         return next(iter(self.pods.values()))
-
-    @property
-    def rejectors(self) -> frozenset[str]:
-        return self.kind.unschedulable_plugins | self.kind.pending_plugins
 
 
 class UnschedulablePods:
