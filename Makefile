@@ -48,6 +48,8 @@ lock: $(READY) ## Pin the newest versions that pyproject.toml allows
 	$(RUN) -m pip install --quiet uv
 	$(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--group dev --custom-compile-command "make lock" --output-file requirements/dev.txt pyproject.toml
+	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--constraint requirements/dev.txt --custom-compile-command "make lock" --output-file requirements/run.txt pyproject.toml
 
 clean: ## Remove the virtual environment and everything generated (the control plane's cache stays)
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
