@@ -278,6 +278,11 @@ class SchedulingQueue:
         """How many pods are being decided or bound."""
         return len(self._in_flight)
 
+    @property
+    def recorded_events(self) -> int:
+        """How many events are kept for the pods in flight."""
+        return self._in_flight.event_count
+
     def __contains__(self, key: object) -> bool:
         return key in self._unschedulable or any(key in heap for heap in self._heaps)
 
