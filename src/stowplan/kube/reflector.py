@@ -140,8 +140,9 @@ class Reflector:
             except ApiError as error:
                 if not (token and error.is_expired):
                     raise
-                # The pages took longer than the server remembers; what came so far stays.
+                # The pages took longer than the server remembers.
                 page_size, token = 0, ""
+                seen.clear()
                 continue
             page: RawPage = decode_page(answer.body)
             for raw in page.items or ():

@@ -148,7 +148,7 @@ async def ok(exchange: Exchange) -> None:
     await exchange.reply(200, {})
 
 
-async def eventually(condition: Callable[[], object], seconds: float = 5.0) -> None:
+async def eventually(condition: Callable[[], object], seconds: float = 15.0) -> None:
     """Waits until something holds."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 -- conditions are plain functions
