@@ -7,10 +7,11 @@ CODE := $(wildcard src tests conformance benchmarks hack)
 EXAMPLES := $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format conformance bench bench-core control-plane test-control-plane lock clean
+.PHONY: help demo test check format conformance bench bench-core bench-e2e control-plane \
+	test-control-plane soak lock clean
 
 help: ## Show what each target does
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Decide a small cluster and show which pod goes where, and why
 	@$(VENV)/bin/stowplan demo
@@ -37,6 +38,12 @@ bench: bench-core ## Run every benchmark that needs nothing but Python
 
 bench-core: $(READY) ## Measure decisions per second of the core alone (ARGS="..." is handed on)
 	@$(RUN) -m benchmarks.core $(ARGS)
+
+bench-e2e: $(READY) control-plane ## Measure on a real API server, beside kube-scheduler (ARGS="--quick" for a first look)
+	@$(RUN) -m benchmarks.e2e $(ARGS)
+
+soak: $(READY) control-plane ## Schedule 20,000 pods while everything around fails (ARGS="..." is handed on)
+	@$(RUN) -m tests.soak $(ARGS)
 
 control-plane: ## Build kube-apiserver, kube-scheduler, kubectl and etcd for tests (needs Go)
 	@hack/control-plane/build.sh
