@@ -13,7 +13,7 @@ from benchmarks.e2e_server import JSON, PROTOBUF, BindingMeter, Server
 from benchmarks.e2e_sides import write_config
 from benchmarks.e2e_table import header, lines
 from benchmarks.ours import encoded
-from stowplan.config import convert_configuration
+from stowplan.config.load import convert_configuration
 from stowplan.objects import Pod, decode_object
 from tests.control_plane import binaries
 
