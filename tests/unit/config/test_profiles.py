@@ -356,6 +356,27 @@ def test_resources_that_extenders_take_over_replace_those_the_args_ignore() -> N
     assert args.ignored_resources == ("x.y/z",)
 
 
+def test_resources_that_extenders_take_over_need_no_profile_that_checks_them() -> None:
+    resources = "[{name: a.b/c, ignoredByScheduler: true}]"
+    extenders = f"extenders: [{{urlPrefix: u, managedResources: {resources}}}]\n"
+    found = load(f"{extenders}profiles: [{{plugins: {{{ONLY_BASICS}}}}}]")
+    assert "NodeResourcesFit" not in found.profiles[0].args
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("plugins: {filter: {enabled: [{weight: 1}]}}", "plugins.filter.enabled[0].name: is missing"),
+        ("plugins: {filter: {enabled: [{name: ''}]}}", 'there is no plugin ""'),
+        ("pluginConfig: [{args: {}}]", "pluginConfig[0].name: is missing"),
+    ],
+)
+def test_a_plugin_without_a_name_is_refused(body: str, message: str) -> None:
+    (problem,) = problems(f"profiles: [{{{body}}}]")
+    assert message in problem
+
+
 def test_a_profile_may_have_its_own_percentage() -> None:
     body = (
         "percentageOfNodesToScore: 30\n"

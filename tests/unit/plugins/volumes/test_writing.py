@@ -31,6 +31,7 @@ class Outside:
         self.happens: list[tuple[float, Happens]] = []
         self.fails_on = ""
         self.answer: Callable[[Any], Any] = lambda obj: obj
+        self.looks: list[float] = []
 
     async def patch(self, obj: Any, patch: dict[str, Any], *, subresource: str = "") -> Any:
         if obj.name == self.fails_on:
@@ -41,6 +42,7 @@ class Outside:
 
     async def sleep(self, seconds: float) -> None:
         self.time += seconds
+        self.looks.append(seconds)
         for when, happen in list(self.happens):
             if when <= self.time:
                 self.happens.remove((when, happen))
@@ -155,6 +157,13 @@ def test_what_has_not_come_back_from_the_server_yet_is_waited_for(answer: Callab
         outside.happens = [(5.0, volume_comes(on={ZONE: ["a"]})), (5.0, claim_comes())]
         assert pre_bind(outside) is None
         assert outside.time >= 5.0
+
+
+def test_it_looks_often_at_first_and_every_second_later() -> None:
+    outside = static()
+    outside.happens = [(4.0, volume_comes()), (4.0, claim_comes())]
+    assert pre_bind(outside) is None
+    assert outside.looks[:7] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("outside", [static(), dynamic()])
