@@ -231,7 +231,7 @@ class Recorder:
 
     def _drop(self, series: _Series) -> None:
         self.dropped += 1
-        series.queued = False
+        series.queued, series.tries = False, 0
         if not series.written and self._known.get(series.key) is series:
             del self._known[series.key]
 
