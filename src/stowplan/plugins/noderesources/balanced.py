@@ -18,7 +18,7 @@ from stowplan.framework import ASK_ALWAYS, SKIP, CycleState, PreScorePlugin, Rea
 from stowplan.framework.contract import MAX_SCORE, Handle
 from stowplan.objects import Pod
 from stowplan.plugins.noderesources.args import NodeResourcesBalancedAllocationArgs, weighted
-from stowplan.plugins.noderesources.columns import FloatColumn, KeptColumn, Offered, ResourceStack
+from stowplan.plugins.noderesources.columns import FloatColumn, KeptColumn, Load, ResourceStack
 from stowplan.plugins.noderesources.scoring import ScoredResources, Wanted, scored_alone
 
 IntT = TypeVar("IntT", int, IntColumn)
@@ -58,25 +58,23 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         wanted = self._wanted(state, pod)
         if wanted.devices:
             return scored_alone(self, state, pod, node)
-        before, after = _fractions(node, wanted.items)
+        before, after = _fractions(node, wanted)
         return _improvement(_balance(after), _balance(before))
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> IntColumn | int:
         wanted = self._wanted(state, pod)
-        used, offered = self._scored.columns(wanted, nodes)
-        after = _balances(used + wanted.amounts, offered)
+        after = _balances(self._scored.load(wanted, nodes))
         if wanted.devices:
-            return _improvement(after, _balances(used, offered))
+            return _improvement(after, _balances(self._scored.load(wanted, nodes, with_pod=False)))
         return _improvement(after, self._balance_before(wanted).of(nodes))
 
     def _balance_before(self, wanted: Wanted) -> KeptColumn:
-        stack = wanted.stack
-        before = self._before.get(stack)
+        before = self._before.get(wanted.stack)
         if before is None:
-            before = self._before[stack] = KeptColumn(
+            before = self._before[wanted.stack] = KeptColumn(
                 self.handle.cluster,
-                lambda node: _balance(_fractions(node, wanted.items)[0]),
-                lambda nodes: _balances(stack.used(nodes), stack.offered(nodes)),
+                lambda node: _balance(_fractions(node, wanted)[0]),
+                lambda nodes: _balances(self._scored.load(wanted, nodes, with_pod=False)),
             )
         return before
 
@@ -86,15 +84,19 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
 
 def _improvement(after: IntT, before: IntT) -> IntT:
-    return (3 * MAX_SCORE // 2 + after - before) >> 1
+    """The score; `after` is overwritten."""
+    after -= before
+    after += 3 * MAX_SCORE // 2
+    after >>= 1
+    return after
 
 
-def _fractions(node: NodeRow, items: Sequence[tuple[int, int, int, int]]) -> tuple[list[float], list[float]]:
+def _fractions(node: NodeRow, wanted: Wanted) -> tuple[list[float], list[float]]:
     """How full the resources of one node are, without the pod and with it."""
     used = node.table.all_usage[:, node.row].tolist()
     offered = node.table.all_allocatable[:, node.row].tolist()
     before, after = [], []
-    for use, offer, amount, _ in items:
+    for (use, offer, _), amount in wanted.items:
         capacity = float(offered[offer])
         if capacity:
             without, with_pod = used[use] / capacity, (used[use] + amount) / capacity
@@ -119,18 +121,21 @@ def _spread(fractions: Sequence[float]) -> float:
     return sqrt(sum([(fraction - mean) * (fraction - mean) for fraction in fractions]) / count)
 
 
-def _balances(requested: IntColumn, offered: Offered) -> IntColumn:
+def _balances(load: Load) -> IntColumn:
     """`_balance` of many nodes at once; a resource that a node does not offer is left out there."""
-    fractions: FloatColumn = requested / offered.divisor
-    if fractions.max(initial=0.0) > 1.0:
-        fractions = np.minimum(fractions, 1.0)
+    requested, offered = load
+    fractions = np.divide(requested, offered.divisor, out=requested if offered.exact else None)
     if offered.missing is not None:
-        spread = _spreads_with_gaps(fractions, offered.missing)
+        evenness = 1.0 - _spreads_with_gaps(fractions, offered.missing)
     elif len(fractions) == 2:
-        spread = np.abs(fractions[0] - fractions[1]) * 0.5
+        evenness = np.subtract(*fractions)
+        np.abs(evenness, out=evenness)
+        evenness *= 0.5
+        np.subtract(1.0, evenness, out=evenness)
     else:
-        spread = _spreads(fractions, np.ones_like(fractions))
-    return ((1.0 - spread) * MAX_SCORE).astype(np.int64)
+        evenness = 1.0 - _spreads(fractions, np.ones_like(fractions))
+    evenness *= MAX_SCORE
+    return evenness.astype(np.int64)
 
 
 def _spreads_with_gaps(fractions: FloatColumn, missing: Mask) -> FloatColumn:

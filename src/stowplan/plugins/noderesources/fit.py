@@ -38,6 +38,8 @@ _TOO_MANY = 1
 _HOPELESS = 1 << 62
 """The bit of a code that says that removing pods would not help."""
 _MOST_BITS = 60
+_ALWAYS = ("cpu", "memory", "ephemeral-storage")
+"""These are never ignored."""
 
 
 class Need(NamedTuple):
@@ -105,11 +107,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def _amounts(self, request: Mapping[str, int]) -> dict[str, int]:
         """What must be free, in the order in which lacks are reported."""
-        amounts = {name: request.get(name, 0) for name in ("cpu", "memory", "ephemeral-storage")}
-        amounts = {name: amount for name, amount in amounts.items() if amount > 0}
-        for name, amount in sorted(request.items()):
-            if amount and is_scalar(name) and not self._is_ignored(name):
-                amounts[name] = amount
+        amounts = {name: request[name] for name in _ALWAYS if request.get(name, 0) > 0}
+        if len(amounts) < len(request):
+            others = [one for one in sorted(request.items()) if one[1] and is_scalar(one[0])]
+            amounts.update(one for one in others if not self._is_ignored(one[0]))
         return amounts
 
     def _is_ignored(self, name: str) -> bool:
@@ -173,17 +174,17 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return self._strategy.together(
             [
                 (one(used[use] + amount, offered[offer]), weight)
-                for use, offer, amount, weight in wanted.items
+                for (use, offer, weight), amount in wanted.items
                 if offered[offer]
             ]
         )
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> IntColumn | int:
         wanted = self._wanted(state, pod)
-        if not wanted.items:
+        if not wanted.amounts:
             return 0
-        used, offered = self._scored.columns(wanted, nodes)
-        scores = self._strategy.many(used + wanted.amounts, offered)
+        requested, offered = self._scored.load(wanted, nodes)
+        scores = self._strategy.many(requested, offered)
         return self._strategy.all_together(scores, wanted.stack.weights, offered.missing)
 
     def _wanted(self, state: CycleState, pod: Pod) -> Wanted:

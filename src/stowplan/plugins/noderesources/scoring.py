@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from stowplan.cluster.nodetable import NONZERO_CPU, NONZERO_MEMORY
 from stowplan.framework import CycleState, ScorePlugin
 from stowplan.objects import DeviceClass, Pod
 from stowplan.plugins.noderesources.args import ResourceSpec
-from stowplan.plugins.noderesources.columns import Offered, ResourceStack
+from stowplan.plugins.noderesources.columns import Load, Offered, ResourceStack
 from stowplan.plugins.noderesources.devices import DeviceCounts
 from stowplan.plugins.noderesources.names import is_counted, is_scalar
 
@@ -24,12 +24,16 @@ class Wanted(NamedTuple):
     """What one shape of pod adds to the resources that count for it."""
 
     stack: ResourceStack
-    items: tuple[tuple[int, int, int, int], ...]
-    """Per resource: its column in the usage table, in the allocatable table, amount and weight."""
-    amounts: IntColumn
+    amounts: tuple[int, ...]
+    column: IntColumn
     """The amounts again, as a column of one per resource."""
     devices: tuple[tuple[int, DeviceClass], ...]
     """The places of resources for which devices may stand in, and their classes."""
+
+    @property
+    def items(self) -> Iterable[tuple[tuple[int, int, int], int]]:
+        """Per resource: where it stands (see `ResourceStack.places`), and how much of it is added."""
+        return zip(self.stack.places, self.amounts, strict=True)
 
 
 class ScoredResources:
@@ -45,14 +49,15 @@ class ScoredResources:
                 offered = cluster.table.resource_column(resource.name)
                 used = _NONZERO.get(resource.name, offered) if nonzero else offered
                 self._resources.append((resource.name, used, offered, resource.weight))
-        self._stacks: dict[tuple[int, ...], ResourceStack] = {}
+        self._optional = tuple(one[0] for one in self._resources if is_scalar(one[0]))
+        self._stacks: dict[tuple[str, ...], tuple[tuple[str, ...], ResourceStack]] = {}
         self._may_be_devices = tuple(name for name in self.names if may_be_device(name))
         self._classes = extended_resources(cluster)
         self._counts = DeviceCounts(cluster)
 
     def amounts(self, request: Mapping[str, int]) -> tuple[int, ...]:
         """The pod's request of each resource, as much of it as scoring depends on."""
-        return tuple(request.get(name, 0) for name in self.names)
+        return tuple([request.get(name, 0) for name in self.names])
 
     def devices(self, request: Mapping[str, int]) -> dict[str, DeviceClass]:
         """The classes of devices that may stand in for what the pod requests. Where there are any, other
@@ -64,37 +69,41 @@ class ScoredResources:
 
     def wanted(self, request: Mapping[str, int]) -> Wanted:
         """What pods with this request add, ready for both forms of scoring."""
-        counting = [one for one in self._resources if request.get(one[0], 0) or not is_scalar(one[0])]
-        items = tuple(
-            (used, offered, request.get(name, 0), weight) for name, used, offered, weight in counting
-        )
-        amounts = np.array([item[2] for item in items], np.int64)[:, None]
+        names, stack = self._stack(tuple([name for name in self._optional if request.get(name)]))
+        amounts = tuple([request.get(name, 0) for name in names])
         classes = self.devices(request)
-        devices = tuple((i, classes[one[0]]) for i, one in enumerate(counting) if one[0] in classes)
-        return Wanted(self._stack(items), items, amounts, devices)
+        devices = (
+            tuple((i, classes[name]) for i, name in enumerate(names) if name in classes) if classes else ()
+        )
+        return Wanted(stack, amounts, np.array(amounts, np.int64)[:, None], devices)
 
-    def columns(self, wanted: Wanted, nodes: Nodes) -> tuple[IntColumn, Offered]:
-        """What these nodes use and offer of the resources, devices that stand in for one included."""
-        used, offered = wanted.stack.used(nodes), wanted.stack.offered(nodes)
+    def load(self, wanted: Wanted, nodes: Nodes, *, with_pod: bool = True) -> Load:
+        """How full these nodes get, devices that stand in for resources included."""
+        amounts = wanted.column if with_pod else np.zeros_like(wanted.column)
         if not wanted.devices:
-            return used, offered
-        used, whole = used.copy(), offered.whole.copy()
+            return wanted.stack.loaded(amounts, nodes)
+        used, offered = self._with_devices(wanted, nodes)
+        return Load.made_of(offered.form(used + amounts), offered)
+
+    def _with_devices(self, wanted: Wanted, nodes: Nodes) -> tuple[IntColumn, Offered]:
+        """Of a resource that a node does not offer itself: the devices that stand in for it."""
+        used, offered = wanted.stack.used(nodes).copy(), wanted.stack.allocatable(nodes).copy()
         for place, device_class in wanted.devices:
             total, taken = (column[nodes.rows] for column in self._counts.columns(device_class))
-            by_devices = (whole[place] == 0) & (total > 0)
-            whole[place][by_devices] = total[by_devices]
+            by_devices = (offered[place] == 0) & (total > 0)
+            offered[place][by_devices] = total[by_devices]
             used[place][by_devices] = taken[by_devices]
-        return used, Offered.made_of(whole)
+        return used, Offered.made_of(offered)
 
-    def _stack(self, items: Sequence[tuple[int, int, int, int]]) -> ResourceStack:
-        """Pods that are judged by the same resources share their columns."""
-        used = tuple(item[0] for item in items)
-        stack = self._stacks.get(used)
-        if stack is None:
-            offered = [item[1] for item in items]
-            weights = [item[3] for item in items]
-            stack = self._stacks[used] = ResourceStack(self.cluster, used, offered, weights)
-        return stack
+    def _stack(self, optional: tuple[str, ...]) -> tuple[tuple[str, ...], ResourceStack]:
+        """The resources that count for pods which request these of the optional ones: by name, and their
+        columns, which such pods share."""
+        known = self._stacks.get(optional)
+        if known is None:
+            counting = [one for one in self._resources if one[0] in optional or not is_scalar(one[0])]
+            names, used, offered, weights = zip(*counting, strict=True) if counting else ((), (), (), ())
+            known = self._stacks[optional] = names, ResourceStack(self.cluster, used, offered, weights)
+        return known
 
 
 def scored_alone(plugin: ScorePlugin, state: CycleState, pod: Pod, node: NodeRow) -> int:

@@ -17,7 +17,7 @@ from stowplan.plugins.noderesources.args import (
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from stowplan.plugins.noderesources.columns import Offered
+from stowplan.plugins.noderesources.columns import Column, FloatColumn, Offered
 
 _SCORE_SCALE = 10
 """Shapes are given in scores of 0 to 10."""
@@ -30,8 +30,9 @@ class Strategy:
         """The score of one resource of one node; the capacity is not 0."""
         raise NotImplementedError
 
-    def many(self, requested: IntColumn, offered: Offered) -> IntColumn:
-        """`one` in columns; whatever it is where nothing is offered."""
+    def many(self, requested: Column, offered: Offered) -> Column:
+        """`one` in columns; whatever it is where nothing is offered. `requested` is no more than what is
+        offered, and is overwritten."""
         raise NotImplementedError
 
     def together(self, scores: Sequence[tuple[int, int]]) -> int:
@@ -39,14 +40,14 @@ class Strategy:
         weights = sum([weight for _, weight in scores])
         return sum([score * weight for score, weight in scores]) // weights if weights else 0
 
-    def all_together(self, scores: IntColumn, weights: IntColumn, missing: Mask | None) -> IntColumn:
-        """`together` in columns."""
+    def all_together(self, scores: Column, weights: IntColumn, missing: Mask | None) -> IntColumn:
+        """`together` in columns. Scores are so small that dividing them in floats rounds no quotient up to
+        a whole number."""
         if missing is None:
-            mean: IntColumn = _weighted_sum(scores, weights) // int(weights.sum())
-            return mean
+            return (_weighted_sum(scores, weights) / int(weights.sum())).astype(np.int64)
         counted = np.where(missing, 0, weights)
-        total: IntColumn = (scores * counted).sum(axis=0) // np.maximum(counted.sum(axis=0), 1)
-        return total
+        total: FloatColumn = (scores * counted).sum(axis=0) / np.maximum(counted.sum(axis=0), 1)
+        return total.astype(np.int64)
 
 
 class LeastAllocated(Strategy):
@@ -55,8 +56,8 @@ class LeastAllocated(Strategy):
     def one(self, requested: int, capacity: int) -> int:
         return (capacity - requested) * 100 // capacity if requested <= capacity else 0
 
-    def many(self, requested: IntColumn, offered: Offered) -> IntColumn:
-        return offered.percent(np.maximum(offered.whole - requested, 0))
+    def many(self, requested: Column, offered: Offered) -> Column:
+        return offered.percent(np.subtract(offered.amounts, requested, out=requested))
 
 
 class MostAllocated(Strategy):
@@ -65,8 +66,8 @@ class MostAllocated(Strategy):
     def one(self, requested: int, capacity: int) -> int:
         return min(requested, capacity) * 100 // capacity
 
-    def many(self, requested: IntColumn, offered: Offered) -> IntColumn:
-        return offered.percent(np.minimum(requested, offered.whole))
+    def many(self, requested: Column, offered: Offered) -> Column:
+        return offered.percent(requested)
 
 
 class RequestedToCapacityRatio(Strategy):
@@ -80,8 +81,9 @@ class RequestedToCapacityRatio(Strategy):
     def one(self, requested: int, capacity: int) -> int:
         return self._scores[min(requested, capacity) * 100 // capacity]
 
-    def many(self, requested: IntColumn, offered: Offered) -> IntColumn:
-        return self._column[offered.percent(np.minimum(requested, offered.whole))]
+    def many(self, requested: Column, offered: Offered) -> Column:
+        utilization = offered.percent(requested)
+        return self._column[utilization.astype(np.int64)]
 
     def together(self, scores: Sequence[tuple[int, int]]) -> int:
         counting = [(score, weight) for score, weight in scores if score > 0]
@@ -89,7 +91,7 @@ class RequestedToCapacityRatio(Strategy):
         total = sum(score * weight for score, weight in counting)
         return (2 * total + weights) // (2 * weights) if weights else 0
 
-    def all_together(self, scores: IntColumn, weights: IntColumn, missing: Mask | None) -> IntColumn:
+    def all_together(self, scores: Column, weights: IntColumn, missing: Mask | None) -> IntColumn:
         counts = scores > 0 if missing is None else (scores > 0) & ~missing
         counted = np.where(counts, weights, 0)
         total = (scores * counted).sum(axis=0)
@@ -124,9 +126,10 @@ def _interpolate(shape: Sequence[UtilizationShapePoint], utilization: int) -> in
     return shape[-1].score * _SCORE_SCALE
 
 
-def _weighted_sum(scores: IntColumn, weights: IntColumn) -> IntColumn:
+def _weighted_sum(scores: Column, weights: IntColumn) -> Column:
     """The sum over resources; additions of whole columns are quicker than summing along the short axis."""
-    total: IntColumn = scores[0] * weights.item(0) if weights.item(0) != 1 else scores[0]
-    for score, weight in zip(scores[1:], weights.ravel().tolist()[1:], strict=True):
+    first, *others = weights.ravel().tolist()
+    total: Column = scores[0] * first if first != 1 else scores[0]
+    for score, weight in zip(scores[1:], others, strict=True):
         total = total + (score if weight == 1 else score * weight)
     return total

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.cluster import Cluster
-from stowplan.plugins.noderesources.columns import Offered
+from stowplan.plugins.noderesources.columns import Load, Offered
 from stowplan.plugins.noderesources.fit import NodeResourcesFit
 from stowplan.plugins.noderesources.strategies import LeastAllocated, MostAllocated
 from stowplan.testing.builders import make_node, make_pod
@@ -130,22 +130,21 @@ def test_utilization_before_the_first_point_scores_as_there() -> None:
 
 @pytest.mark.parametrize("capacity", [2**46, 2**46 + 1, 2**52, 2**56])
 def test_percentages_are_exact_for_any_capacity(capacity: int) -> None:
-    whole = np.array([[capacity]])
-    offered = Offered(whole, whole.astype(np.float64), None, exact=capacity <= 2**46)
+    offered = Offered.made_of(np.array([[capacity]]))
+    assert offered.exact == (capacity <= 2**46)
     for percent in (1, 29, 57, 99, 100):
         part = -(-percent * capacity // 100)
-        parts = np.array([[part - 1], [part]])
+        parts = offered.form(np.array([[part - 1], [part]]))
         assert offered.percent(parts).ravel().tolist() == [percent - 1, percent]
 
 
 @settings(deadline=None, max_examples=300)
-@given(st.integers(1, 2**46), st.integers(0, 2**47))
+@given(st.one_of(st.integers(1, 2**46), st.integers(1, 2**56)), st.integers(0, 2**62))
 def test_columns_are_exact(capacity: int, requested: int) -> None:
-    whole = np.array([[capacity]])
-    offered = Offered(whole, whole.astype(np.float64), None, exact=True)
+    offered = Offered.made_of(np.array([[capacity]]))
     for formula in (LeastAllocated(), MostAllocated()):
-        column = formula.many(np.array([[requested]]), offered)
-        assert column.item() == formula.one(requested, capacity)
+        load = Load.made_of(offered.form(np.array([[requested]])), offered)
+        assert formula.many(*load).item() == formula.one(requested, capacity)
 
 
 AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "ephemeral-storage", GPU]), st.integers(0, 7))
