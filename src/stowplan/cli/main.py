@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Protocol, cast
 
 from stowplan import __version__
@@ -19,7 +20,10 @@ COMMANDS = {
     "config": "check, convert and complete configuration files",
     "demo": "decide a small bundled cluster and show which pod goes where, and why",
     "explain": "say where a pod of some manifests would go, and what every plugin says of every node",
+    "run": "schedule the pods of a cluster, as kube-scheduler does and with its flags",
 }
+OWN_DIALECT = frozenset({"run"})
+"""Commands that read their words themselves, by `run_words`: their flags are those of other programs."""
 
 
 class Command(Protocol):
@@ -54,6 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
+    if words and words[0] in OWN_DIALECT:
+        run_words: Callable[[Sequence[str]], int] = _module(words[0]).run_words
+        return run_words(words[1:])
     wanted = next((word for word in words if not word.startswith("-")), None)
     parser = argparse.ArgumentParser(
         prog="stowplan",
@@ -65,7 +72,7 @@ def _run(words: list[str]) -> int:
         command = commands.add_parser(
             name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        if name == wanted:
+        if name == wanted and name not in OWN_DIALECT:
             _load(name).add_arguments(command)
             command.description = _load(name).__doc__
     arguments = parser.parse_args(words)
@@ -73,4 +80,8 @@ def _run(words: list[str]) -> int:
 
 
 def _load(name: str) -> Command:
-    return cast(Command, import_module(f"stowplan.cli.{name.replace('-', '_')}"))
+    return cast(Command, _module(name))
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"stowplan.cli.{name.replace('-', '_')}")

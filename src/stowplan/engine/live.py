@@ -100,6 +100,11 @@ class LiveScheduler:
         """Something changed that may put a pod into the queue."""
         self._wake.set()
 
+    @property
+    def binding(self) -> int:
+        """How many pods are on their way to their nodes."""
+        return self._binding
+
     def _run_slice(self) -> bool:
         """Runs cycles for a little while; whether there may be more to do at once."""
         until = time.perf_counter() + SLICE

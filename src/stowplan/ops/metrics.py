@@ -68,6 +68,8 @@ class SchedulerMetrics(Observer):
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self.sources = Sources()
+        self.disabled: frozenset[str] = frozenset()
+        """Metrics that are not shown, by their full names."""
         self._make_cycle_metrics()
         self._make_preemption_metrics()
         self._make_client_metrics()
@@ -85,7 +87,7 @@ class SchedulerMetrics(Observer):
 
     def render(self) -> bytes:
         """Everything in the text format of Prometheus."""
-        return generate_latest(self.registry)
+        return generate_latest(_Shown(self.registry, self.disabled) if self.disabled else self.registry)
 
     # Observer
 
@@ -136,19 +138,20 @@ class SchedulerMetrics(Observer):
             count = self._arrival_children[key] = self._arrivals.labels(place, event).inc
         count()
 
-    def requested(self, method: str, host: str, code: str, seconds: float) -> None:
-        """A request to the API server was answered, or (`<error>`) was not."""
+    def requested(self, method: str, host: str, code: int | str, seconds: float | None) -> None:
+        """A request to the API server was answered, or (`<error>`) was not. No seconds: it was a stream."""
         key = (method, code)
         found = self._request_children.get(key)
         if found is None:
             found = (
-                self._requests.labels(code, host, method).inc,
+                self._requests.labels(str(code), host, method).inc,
                 self._request_seconds.labels(host, method).observe,
             )
             self._request_children[key] = found
         count, observe = found
         count()
-        observe(seconds)
+        if seconds is not None:
+            observe(seconds)
 
     def leading(self, name: str, holds: bool) -> None:
         """Whether the lease of this name is ours."""
@@ -243,13 +246,29 @@ class SchedulerMetrics(Observer):
             buckets=(0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60),
             registry=self.registry,
         )
-        self._request_children: dict[tuple[str, str], tuple[Callable[[], None], Callable[[float], None]]] = {}
+        self._request_children: dict[
+            tuple[str, int | str], tuple[Callable[[], None], Callable[[float], None]]
+        ] = {}
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, namespace="scheduler", registry=self.registry)
 
     def _histogram(self, name: str, text: str, buckets: list[float], *labels: str) -> Histogram:
         return Histogram(name, text, labels, namespace="scheduler", buckets=buckets, registry=self.registry)
+
+
+class _Shown(Collector):
+    """All but some."""
+
+    def __init__(self, registry: CollectorRegistry, disabled: frozenset[str]) -> None:
+        self._registry = registry
+        self._disabled = disabled
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._registry.collect():
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            if name not in self._disabled:
+                yield family
 
 
 class _FromSources(Collector):

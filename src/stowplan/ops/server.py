@@ -37,7 +37,7 @@ class ServerSettings:
     port: int = 10259
     share_address: bool = False
     share_port: bool = False
-    certificates: ServingSettings = ServingSettings()
+    certificates: ServingSettings = field(default=ServingSettings())
     authorities: Authorities = field(default=Authorities())
     """Those named on the command line."""
     look_up_authorities: bool = True
