@@ -40,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rbac.add_argument("file", nargs="?", help="a configuration file, - for standard input (default: none)")
     rbac.add_argument("--name", default="stowplan", help="of the service account and the roles (%(default)s)")
     rbac.add_argument("--namespace", default="kube-system", help="where the service account is (%(default)s)")
+    rbac.add_argument(
+        "--shadow", action="store_true", help="only what `run --shadow` needs: it writes nothing"
+    )
     for action in (convert, show, rbac):
         action.add_argument(
             "-o", "--output", choices=("yaml", "json"), default="yaml", help="how to write it (default: yaml)"
@@ -55,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.action == "convert":
             convert(arguments.file, arguments.output)
         elif arguments.action == "rbac":
-            rbac(arguments.file, arguments.output, name=arguments.name, namespace=arguments.namespace)
+            rbac(arguments)
         else:
             show(arguments.file, arguments.output)
     except ConfigError as error:
@@ -98,21 +101,28 @@ def show(file: str | None, output: str) -> None:
     _write(with_expanded_args(loaded.configuration, loaded.profiles), output, with_defaults=True)
 
 
-def rbac(file: str | None, output: str, *, name: str, namespace: str) -> None:
+def rbac(arguments: argparse.Namespace) -> None:
     import json
 
     from stowplan.config.rbac import manifests, to_yaml, unknown_plugins
 
-    loaded = _load_or_default(file)
+    loaded, shadow = _load_or_default(arguments.file), arguments.shadow
+    _say(loaded.warnings)
     _say(
         f"{plugin} comes from another package: what it must be allowed besides is not known (warning)"
         for plugin in unknown_plugins(loaded.profiles)
     )
-    made = manifests(loaded.configuration, loaded.profiles, name=name, namespace=namespace)
-    if output == "json":
+    made = manifests(
+        loaded.configuration,
+        loaded.profiles,
+        name=arguments.name,
+        namespace=arguments.namespace,
+        shadow=shadow,
+    )
+    if arguments.output == "json":
         print(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}, indent=2))
     else:
-        print(to_yaml(made, loaded.profiles), end="")
+        print(to_yaml(made, loaded.profiles, shadow=shadow), end="")
 
 
 def _write(configuration: KubeSchedulerConfiguration, output: str, *, with_defaults: bool) -> None:

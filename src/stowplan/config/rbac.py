@@ -65,11 +65,12 @@ _EVICTION: Final = Rule("", "pods", ("delete",))
 _NEVER_EVICT: Final = frozenset({"DynamicResources"})
 
 
-def sections(profiles: Sequence[ProfilePlan]) -> tuple[Section, ...]:
-    """The rules for the whole cluster, by reason."""
+def sections(profiles: Sequence[ProfilePlan], *, shadow: bool = False) -> tuple[Section, ...]:
+    """The rules for the whole cluster, by reason; for a `shadow` none that lets it change anything."""
     reasons: dict[Rule, dict[str, None]] = {}
     for rule, reason in _reasoned(profiles):
-        reasons.setdefault(rule, {})[reason] = None
+        if not shadow or rule.verbs == _WATCHED or rule in _CHECKS:
+            reasons.setdefault(rule, {})[reason] = None
     by_reason: dict[str, list[Rule]] = {}
     for rule, some in reasons.items():
         by_reason.setdefault(", ".join(some), []).append(rule)
@@ -115,16 +116,17 @@ def manifests(
     *,
     name: str,
     namespace: str,
+    shadow: bool = False,
 ) -> list[Manifest]:
     """Roles, and their bindings to the service account `name` in `namespace`."""
     account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-    everywhere = [rule for section in sections(profiles) for rule in _compact(section.rules)]
+    everywhere = [rule for section in sections(profiles, shadow=shadow) for rule in _compact(section.rules)]
     made = [
         _object("ClusterRole", name, rules=everywhere),
         _binding("ClusterRoleBinding", name, "", ("ClusterRole", name), account),
     ]
     election = configuration.leader_election
-    if election.leader_elect:
+    if election.leader_elect and not shadow:
         role, where = f"{name}-leader-election", election.resource_namespace
         made += [
             _object("Role", role, where, rules=_lease_rules(election.resource_name)),
@@ -136,12 +138,10 @@ def manifests(
     return made
 
 
-def to_yaml(made: Sequence[Manifest], profiles: Sequence[ProfilePlan]) -> str:
+def to_yaml(made: Sequence[Manifest], profiles: Sequence[ProfilePlan], *, shadow: bool = False) -> str:
     """The manifests as a file, in which the rules of the cluster role carry their reasons."""
     reasons = [
-        reason
-        for section in sections(profiles)
-        for reason in (section.reason,) * len(_compact(section.rules))
+        section.reason for section in sections(profiles, shadow=shadow) for _ in _compact(section.rules)
     ]
     texts = [
         _commented(yaml_text(manifest), reasons) if manifest["kind"] == "ClusterRole" else yaml_text(manifest)

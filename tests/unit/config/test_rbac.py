@@ -148,6 +148,21 @@ def test_without_leader_election_there_is_no_lease_to_touch() -> None:
     assert not any("leases" in text or "leader-election" in text for text in texts)
 
 
+def test_a_shadow_may_only_look() -> None:
+    loaded = load()
+    rules = [rule for section in sections(loaded.profiles, shadow=True) for rule in section.rules]
+    assert {rule.verbs for rule in rules} == {("list", "watch"), ("create",)}
+    assert {rule.resource for rule in rules if rule.verbs == ("create",)} == {
+        "tokenreviews",
+        "subjectaccessreviews",
+    }
+    watched = {key for key, verbs in allowed().items() if verbs >= READ}
+    assert {(rule.group, rule.resource) for rule in rules if rule.verbs == ("list", "watch")} == watched
+    made = manifests(loaded.configuration, loaded.profiles, name="s", namespace="n", shadow=True)
+    assert "leases" not in str(made)
+    assert list(yaml.safe_load_all(to_yaml(made, loaded.profiles, shadow=True))) == made
+
+
 def test_everything_is_bound_to_the_service_account() -> None:
     bindings = [each for each in made(name="mine", namespace="here") if each["kind"].endswith("Binding")]
     account = {"kind": "ServiceAccount", "name": "mine", "namespace": "here"}
