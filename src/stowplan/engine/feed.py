@@ -52,10 +52,11 @@ _RESOURCES: dict[type[KubeObject], Resource] = {
     ResourceSlice: Resource.RESOURCE_SLICE,
     DeviceClass: Resource.DEVICE_CLASS,
 }
-_EVENTS = {
+OBJECT_EVENTS = {
     kind: {action: cluster_event(resource, action) for action in (Action.ADD, Action.UPDATE, Action.DELETE)}
     for kind, resource in _RESOURCES.items()
 }
+"""What is told of objects that are neither pods nor nodes."""
 _COMPLETED = frozenset(("Succeeded", "Failed"))
 
 
@@ -98,7 +99,7 @@ class Feed:
         else:
             action = Action.ADD if old is None else Action.UPDATE
             self._cluster.add(new)
-        events = _EVENTS.get(type(obj))
+        events = OBJECT_EVENTS.get(type(obj))
         if events is not None:
             self._queue.move(events[action], old, new)
 

@@ -30,7 +30,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.recreated = 0
 
     @property
-    def queue(self):  # type: ignore[no-untyped-def]
+    def queue(self) -> SchedulingQueue:
         return self.rig.queue
 
     # What the API server does
@@ -53,6 +53,14 @@ class QueueMachine(RuleBasedStateMachine):
     def delete(self, name: str) -> None:
         if name in self.pending:
             self.queue.delete(self.pending.pop(name))
+
+    @rule(name=names)
+    def replace_unseen(self, name: str) -> None:
+        """Another pod of the same name, and nobody saw the old one go."""
+        if name in self.pending:
+            self.recreated += 1
+            self.pending[name] = pod(name, f"uid-{self.recreated}")
+            self.queue.add(self.pending[name])
 
     @rule(event=st.sampled_from((NODE_LABEL, CLASS_ADD)))
     def something_happens(self, event: ClusterEvent) -> None:
@@ -156,8 +164,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.rig.pass_time(400)
         self.rig.pass_time(20)
         handed_out = set()
-        while (queued := self.queue.pop()) is not None:
-            handed_out.add(queued.pod.name)
+        while (last := self.queue.pop()) is not None:
+            handed_out.add(last.pod.name)
         assert handed_out == set(self.pending)
 
 
