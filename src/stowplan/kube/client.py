@@ -152,13 +152,12 @@ class ApiClient:
             raise self._error(answer, "GET", target)
 
     async def _somebody_else(self, rejected: bytes) -> bool:
-        """Whether there are other credentials than those that the server did not accept."""
-        shown = self._credentials.certificate()
+        """Whether there may be other credentials than those that the server did not accept."""
         if self._credentials.current() == rejected:  # else somebody has renewed them in the meantime
             self._credentials.reject()
             await self._credentials.renew()
-        if self._credentials.certificate() != shown:
-            self._transport.renew()
+        if self._credentials.certificate() is not None:
+            self._transport.renew()  # the certificate was shown long ago, and there may be another by now
             return True
         return self._credentials.current() != rejected
 
