@@ -129,9 +129,8 @@ class Given:
 class FlagSet:
     """Groups of flags, and how to read a command line by them."""
 
-    def __init__(self, usage: str, about: str, groups: Mapping[str, Sequence[Flag]]) -> None:
+    def __init__(self, usage: str, groups: Mapping[str, Sequence[Flag]]) -> None:
         self._usage = usage
-        self._about = about
         self._groups = groups
         self._flags = {flag.name: flag for flags in groups.values() for flag in flags}
         self._short = {flag.short: flag for flag in self._flags.values() if flag.short}
@@ -194,10 +193,10 @@ class FlagSet:
         except ValueError as problem:
             raise FlagError(f"--{flag.name}: {text!r}: {problem}") from None
 
-    def help(self) -> str:
-        """All flags by group, as wide as the terminal."""
+    def help(self, about: str) -> str:
+        """What the command is for, then all flags by group, as wide as the terminal."""
         width = min(max(shutil.get_terminal_size((110, 24)).columns, 60), 140)
-        parts = [f"usage: {self._usage}", "", textwrap.dedent(self._about).strip()]
+        parts = [f"usage: {self._usage}", "", about.strip()]
         for title, flags in self._groups.items():
             visible = [flag for flag in flags if not flag.hidden]
             if visible:

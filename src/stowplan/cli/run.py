@@ -1,4 +1,13 @@
-"""`stowplan run`: from a command line to a scheduler that runs."""
+"""Schedules the pods of a cluster, in the place of kube-scheduler or beside it.
+
+The configuration file and the flags are kube-scheduler's:
+
+  stowplan run --kubeconfig ~/.kube/config --leader-elect=false
+  stowplan run --config /etc/kubernetes/scheduler.yaml -v 2
+
+Without --kubeconfig and --config, the service account of the pod it runs in is used, else $KUBECONFIG or
+~/.kube/config.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +44,7 @@ def run_words(words: Sequence[str]) -> int:
             return 0
         return _run(given)
     except HelpWanted:
-        print(RUN_FLAGS.help())
+        print(RUN_FLAGS.help(__doc__ or ""))
         return 0
     except FlagError as problem:
         raise CommandError(f"run: {problem}") from None

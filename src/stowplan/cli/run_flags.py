@@ -22,17 +22,6 @@ from stowplan.cli.flags import (
     Kind,
 )
 
-_ABOUT: Final = """
-Schedules the pods of a cluster, in the place of kube-scheduler or beside it, with the same configuration
-file and the same flags.
-
-  stowplan run --kubeconfig ~/.kube/config --leader-elect=false
-  stowplan run --config /etc/kubernetes/scheduler.yaml -v 2
-
-Without --kubeconfig and --config, the service account of the pod it runs in is used, else $KUBECONFIG or
-~/.kube/config.
-"""
-
 _MISC: Final = (
     Flag("config", TEXT, "", "The configuration file (KubeSchedulerConfiguration)."),
     Flag("master", TEXT, "", "The URL of the API server, in place of the one in the kubeconfig."),
@@ -267,7 +256,6 @@ _OF_EARLIER_VERSIONS: Final = (
 
 RUN_FLAGS: Final = FlagSet(
     "stowplan run [flags]",
-    _ABOUT,
     {
         "Misc flags": _MISC,
         "Secure serving flags": _SERVING,

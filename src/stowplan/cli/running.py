@@ -22,6 +22,7 @@ from typing import Any
 from stowplan import __version__
 from stowplan.cli.informing import Informers
 from stowplan.cli.main import CommandError
+from stowplan.cli.shadowing import ShadowProcess
 from stowplan.cluster import Cluster
 from stowplan.config.types import KubeSchedulerConfiguration
 from stowplan.config.writing import to_data, to_yaml, with_expanded_args
@@ -89,6 +90,8 @@ def serve(settings: RunSettings) -> int:
 
 
 async def _run(settings: RunSettings, logs: Logs) -> int:
+    if settings.shadow:
+        return await ShadowProcess(settings.configuration, settings.profiles, settings.master).run()
     running = SchedulerProcess(settings, logs)
     try:
         return await running.run()

@@ -11,6 +11,7 @@ import numpy as np
 from stowplan.cluster import IntColumn, Mask, NodeRow, Nodes
 from stowplan.engine.sampling import Rotation
 from stowplan.engine.ties import pick_best
+from stowplan.framework.asking import ask_pre_filter, ask_pre_score
 from stowplan.framework.contract import SKIP, CycleState
 from stowplan.framework.cycle import (
     PreFilterOutcome,
@@ -25,7 +26,7 @@ from stowplan.framework.decision import NO_NODES, Decision, Rejections
 from stowplan.framework.failure import PluginError
 from stowplan.framework.memory import ask_filter
 from stowplan.framework.profile import Profile
-from stowplan.framework.shapes import ShapePlan, ShapePlans, ask_pre_filter, ask_pre_score
+from stowplan.framework.shapes import ShapePlan, ShapePlans
 from stowplan.framework.status import Code, Status, error, unresolvable
 from stowplan.framework.verdict import Verdict
 from stowplan.objects import Pod

@@ -88,6 +88,16 @@ class Shadow:
         self._current: QueuedPod | None = None
         self._waiting_since = 0.0
 
+    @property
+    def scheduler_names(self) -> tuple[str, ...]:
+        """The schedulers whose pods are compared."""
+        return tuple(sorted(self._core.profiles))
+
+    @property
+    def waiting(self) -> int:
+        """How many pods have an outcome whose turn has not come."""
+        return len(self._outcomes)
+
     def observe(self, old: KubeObject | None, new: KubeObject | None) -> None:
         """An object was added (no old one), changed, or removed (no new one)."""
         if isinstance(old, Pod) and isinstance(new, Pod) and self._is_news(old, new):
