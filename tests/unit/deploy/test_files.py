@@ -8,9 +8,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 import stowplan
 from stowplan.cli.main import main
+from stowplan.cli.run_flags import RUN_FLAGS
 from stowplan.config.load import Loaded, load_configuration
 from stowplan.config.profiles import known_plugins
 from stowplan.plugins import IN_TREE
@@ -92,6 +94,29 @@ def test_what_the_image_installs_is_pinned_as_it_was_tested() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = {re.split(r"[<>=~!\[ ]", each)[0].lower() for each in project["dependencies"]}
     assert needed <= {pin.partition("==")[0] for pin in pins("run.txt")}
+
+
+def test_what_is_started_is_a_command_with_flags_that_exist() -> None:
+    pod = yaml.safe_load((DEPLOY / "base" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
+    unit = re.sub(r"\\\n", "", (DEPLOY / "systemd" / "stowplan.service").read_text())
+    line = next(line for line in unit.splitlines() if line.startswith("ExecStart="))
+    for words in (pod["containers"][0]["args"], shlex.split(line)[1:]):
+        assert words[0] == "run"
+        assert RUN_FLAGS.parse(words[1:])["config"] == "/etc/stowplan/config.yaml"
+
+
+def test_the_probes_ask_where_it_serves() -> None:
+    pod = yaml.safe_load((DEPLOY / "base" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (port,) = container["ports"]
+    assert port["containerPort"] == RUN_FLAGS.parse([])["secure-port"]
+    paths = {}
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        ask = container[probe]["httpGet"]
+        assert (ask["scheme"], ask["port"]) == ("HTTPS", port["name"])
+        paths[probe] = ask["path"]
+    assert set(paths.values()) <= set(RUN_FLAGS.parse([])["authorization-always-allow-paths"])
+    assert paths["readinessProbe"] == "/readyz"
 
 
 def test_the_unit_finds_its_credentials_where_systemd_puts_them() -> None:
