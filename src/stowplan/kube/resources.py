@@ -7,17 +7,12 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
-from stowplan.objects import KubeObject, ObjectKind, find_kind, known_kinds
+from stowplan import objects
+from stowplan.objects import KubeObject, ObjectKind
+from stowplan.objects.kinds import plural
 
-
-def plural(kind: str) -> str:
-    """The name of a kind in paths: `StorageClass` is `storageclasses`."""
-    lower = kind.lower()
-    if lower.endswith(("s", "x", "ch", "sh")):
-        return lower + "es"
-    if lower.endswith("y") and lower[-2:-1] not in "aeiou":
-        return lower[:-1] + "ies"
-    return lower + "s"
+kind_of_record = lru_cache(maxsize=64)(objects.kind_of_record)
+"""The kind whose objects a record holds, asked for with every event."""
 
 
 @lru_cache(maxsize=512)
@@ -30,16 +25,7 @@ def collection_path(api_version: str, resource: str, namespace: str = "") -> str
 
 def kind_path(kind: ObjectKind, namespace: str = "") -> str:
     """The path of all objects of a kind, in one namespace or in all."""
-    return collection_path(kind.api_version, plural(kind.name), namespace)
-
-
-@lru_cache(maxsize=64)
-def kind_of_record(record: type[KubeObject]) -> ObjectKind:
-    """The kind whose objects this record holds."""
-    for kind in known_kinds():
-        if kind.record is record:
-            return kind
-    raise TypeError(f"{record.__name__} is not a kind of object that was registered")
+    return collection_path(kind.api_version, kind.plural, namespace)
 
 
 def object_path(obj: Any, subresource: str = "") -> str:
@@ -65,17 +51,3 @@ def manifest_collection(manifest: Mapping[str, Any]) -> str:
     except (KeyError, TypeError, AttributeError):
         raise ValueError("an object needs apiVersion, kind and metadata to be sent") from None
     return collection_path(api_version, plural(kind), namespace)
-
-
-def describe(obj: Any) -> str:
-    """Kind, namespace and name, for messages."""
-    if isinstance(obj, KubeObject):
-        return f"{type(obj).__name__} {obj.key}"
-    metadata = obj.get("metadata", {})
-    name = metadata.get("name") or metadata.get("generateName", "")
-    return f"{obj.get('kind', '')} {metadata.get('namespace', '')}/{name}"
-
-
-def kind_of_manifest(manifest: Mapping[str, Any]) -> ObjectKind | None:
-    """The kind of plain data, if it is one that is known."""
-    return find_kind(str(manifest.get("kind", "")), str(manifest.get("apiVersion", "")))
