@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def test_pods_are_bound_and_it_ends_in_order(
     with scheduler(control_plane, tmp_path / "log") as running:
         for number in range(20):
             api.create(PODS, pod(f"p{number}"))
-        names = {eventually(lambda name=f"p{n}": node_of(api, name)) for n in range(20)}
+        names = {eventually(partial(node_of, api, f"p{n}")) for n in range(20)}
         assert names == {"n0", "n1", "n2"}
 
         event = eventually(lambda: events_of(api, "p0"))[0]

@@ -138,7 +138,9 @@ def status_page(code: int, reason: str, message: str, details: Mapping[str, Any]
     if details is not None:
         status["details"] = details
     status["code"] = code
-    return Response(code, (json.dumps(status, indent=2) + "\n").encode(), http.JSON, _NO_SNIFFING)
+    return Response(
+        code, (json.dumps(status, separators=(",", ":")) + "\n").encode(), http.JSON, _NO_SNIFFING
+    )
 
 
 def _harmless(words: str) -> str:

@@ -34,7 +34,7 @@ _SECRETS: Final = (
     (re.compile(r"(?i)([a-z][a-z0-9+.-]*://[^\s/@:]*):[^\s/@]+@"), rf"\1:{_HIDDEN}@"),
     (
         re.compile(
-            r"""(?i)(["']?[\w-]*(?:token|password|secret-?key|key-?data)["']?\s*[:=]\s*)(["']?)[^\s"',}]+"""
+            r"""(?i)([\w-]*(?:token|password|secret-?key|key-?data)\\?["']?\s*[:=]\s*)(\\?["']?)[^\s"'\\,}]+"""
         ),
         rf"\1\2{_HIDDEN}",
     ),

@@ -43,9 +43,12 @@ def test_a_wrong_command_line_is_a_usage_error(words: list[str]) -> None:
 
 @pytest.mark.parametrize("name", entry.COMMANDS)
 def test_every_command_says_what_it_does(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        entry.main([name, "--help"])
-    assert ended.value.code == 0
+    if name in entry.OWN_DIALECT:
+        assert entry.main([name, "--help"]) == 0
+    else:
+        with pytest.raises(SystemExit) as ended:
+            entry.main([name, "--help"])
+        assert ended.value.code == 0
     summary = (import_module(f"stowplan.cli.{name}").__doc__ or "").splitlines()[0]
     assert summary
     assert summary in capsys.readouterr().out
