@@ -192,8 +192,7 @@ class NodeTable:
         numbers = {self.resources.number(name): amount for name, amount in request.items()}
         numbers |= {PODS: 1, NONZERO_CPU: nonzero.get("cpu", 0), NONZERO_MEMORY: nonzero.get("memory", 0)}
         self._widen()
-        usage = np.zeros(max(numbers) + 1, np.int64)
-        usage[list(numbers)] = list(numbers.values())
+        usage = np.array([numbers.get(number, 0) for number in range(max(numbers) + 1)], np.int64)
         if shared:
             self._usage_of[pod.spec] = usage
         return usage

@@ -162,6 +162,10 @@ class Plugin:
     Args: ClassVar[type[PluginArgs]] = PluginArgs
     """The record of its `pluginConfig` args, with defaults."""
     reads: ClassVar[Reads] = Reads.CLUSTER
+    shaped_by_template: ClassVar[bool] = False
+    """Whether `concerns` and `shape` follow from `pod.spec.template` (the spec without amounts of resources)
+    and `pod.node_name` alone. Then they are asked once per template, however many different requests and
+    labels pods have."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

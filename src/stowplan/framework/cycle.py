@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from stowplan.cluster import IntColumn, NodeRow, Nodes
+from stowplan.framework.asking import NO_CONCERN, PreFilterAnswer, ask_pre_filter, ask_pre_score, ask_shape
 from stowplan.framework.contract import SKIP, CycleState, Narrow, ScorePlugin
 from stowplan.framework.failure import PluginError
 from stowplan.framework.memory import as_column, ask_filter, ask_filter_node, ask_score, check_range
 from stowplan.framework.profile import Profile
-from stowplan.framework.shapes import NO_CONCERN, PreFilterAnswer, ask_pre_filter, ask_pre_score, ask_shape
 from stowplan.framework.status import Code, Status, unresolvable
 from stowplan.framework.verdict import Verdict
 from stowplan.objects import Pod

@@ -80,13 +80,11 @@ class RowMemory:
             self._usage_position = until
 
     def _refresh_all(self) -> None:
-        if len(self._column) != self._cluster.table.capacity:
-            self._column = np.zeros(self._cluster.table.capacity, np.int64)
         self.generation += 1
         self._ask(self._cluster.nodes)
 
     def _refresh_some(self, rows: list[int]) -> None:
-        if len(self._column) != self._cluster.table.capacity:
+        if len(self._column) < self._cluster.table.size:
             self._column = grown(self._column, self._cluster.table.capacity)  # type: ignore[assignment]
         if len(rows) <= _FEW:
             for row in rows:
@@ -128,8 +126,7 @@ class FilterMemory(RowMemory):
     def _ask(self, nodes: Nodes) -> None:
         verdict = ask_filter(self.plugin, self._state, self._pod, nodes)
         if nodes.everything:
-            self._column[: nodes.size] = verdict.codes
-            self._column[nodes.size :] = 0  # rows to come must not find codes that mean nothing any more
+            self._column = verdict.codes.copy()
             self._verdict = verdict
             self._numbers, self._statuses = {}, []
             return
@@ -156,7 +153,7 @@ class FilterMemory(RowMemory):
 
 class ScoreMemory(RowMemory):
     """Per row the plugin's score before normalising. `uniform` while all rows have the same, which makes
-    normalising pointless: it cannot tell one node from another."""
+    normalising (if there is any) pointless: it cannot tell one node from another."""
 
     plugin: ScorePlugin
 
@@ -169,11 +166,12 @@ class ScoreMemory(RowMemory):
         scores = ask_score(self.plugin, self._state, self._pod, nodes)
         if not self.normalizes:
             check_range(self.plugin, scores)
-        self._column[nodes.rows] = scores
         if nodes.everything:
-            self.uniform = bool(nodes.size) and int(scores.min()) == int(scores.max())
+            self._column = scores.copy()
+            self.uniform = self.normalizes and nodes.size > 0 and bool((scores == scores.item(0)).all())
         else:
             self.uniform = self.uniform and bool((scores == self._column.item(0)).all())
+            self._column[nodes.rows] = scores
 
     def _ask_one(self, node: NodeRow) -> None:
         plugin = self.plugin
@@ -234,10 +232,10 @@ def as_column(scores: object, size: int, method: str) -> IntColumn:
 
 def check_range(plugin: ScorePlugin, scores: IntColumn) -> None:
     """After normalising, a score outside of 0 to 100 would drown the other plugins."""
-    if scores.size:
-        lowest, highest = int(scores.min()), int(scores.max())
-        if lowest < 0 or highest > MAX_SCORE:
-            raise out_of_range(plugin, lowest if lowest < 0 else highest)
+    if not scores.size or int(scores.view(np.uint64).max()) <= MAX_SCORE:  # without a sign, negative is huge
+        return
+    lowest, highest = int(scores.min()), int(scores.max())
+    raise out_of_range(plugin, lowest if lowest < 0 else highest)
 
 
 def out_of_range(plugin: ScorePlugin, score: int) -> PluginError:

@@ -2,114 +2,86 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Final, TypeAlias, TypeVar
-from weakref import WeakValueDictionary
+from collections.abc import Hashable, Mapping
+from operator import itemgetter
+from typing import Any, TypeVar
 
-from stowplan.cluster import Cluster, Nodes
-from stowplan.framework.contract import (
-    ASK_ALWAYS,
-    SKIP,
-    CycleState,
-    FilterPlugin,
-    Narrow,
-    Plugin,
-    PreFilterPlugin,
-    PreScorePlugin,
-    Reads,
-    ScorePlugin,
-    points_of,
-)
+from stowplan.cluster import Cluster
+from stowplan.framework.asking import NO_CONCERN, ask_shape
+from stowplan.framework.contract import ASK_ALWAYS, CycleState, points_of
 from stowplan.framework.decision import Rejections
-from stowplan.framework.failure import PluginError
-from stowplan.framework.memory import FilterMemory, RowMemory, ScoreMemory
-from stowplan.framework.merged import MergedColumns, NodeColumns
+from stowplan.framework.memory import ScoreMemory
+from stowplan.framework.merged import MergedColumns
 from stowplan.framework.profile import Profile
-from stowplan.framework.status import Code, Status
+from stowplan.framework.templates import (
+    OWN,
+    Memories,
+    SharedMemories,
+    Template,
+    forked,
+    of_nodes,
+    of_usage,
+    run_pre_points,
+)
 from stowplan.framework.verdict import Verdict
 from stowplan.objects import Pod
 
 _PLAN_BYTES = 64 << 20
 _COLUMNS_PER_PLAN = 6
 _MAX_SHAPES = 20_000
-_MOST_NEW = 16
 _DECIDING = frozenset(("preFilter", "filter", "preScore", "score"))
 
-NO_CONCERN: Final = object()
-"""In place of a part of the shape: this plugin has nothing to do with such pods."""
-
-PreFilterAnswer: TypeAlias = Status | Narrow | None
-MemoryT = TypeVar("MemoryT", bound=RowMemory)
+T = TypeVar("T")
 
 
 class ShapePlan:
-    """How to decide pods of one shape. Filters and scores are in the order of the profile; those that
-    are remembered stand beside those that must be asked every time."""
+    """How to decide pods of one shape: a template, and what the plugins say that look at more of a pod."""
 
-    def __init__(self, profile: Profile, pod: Pod, parts: Mapping[str, Hashable], memories: Memories) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        template: Template,
+        pod: Pod,
+        parts: Mapping[str, Hashable],
+        memories: Memories,
+    ) -> None:
         self.profile = profile
         self.cluster: Cluster = profile.host.cluster
-        self.state = CycleState()
-        self._parts = parts
-        self._pre_answers: list[PreFilterAnswer] = []
-        self._ask_pre_points(pod)
-        self.fixed = all(answer is None or answer == SKIP for answer in self._pre_answers)
+        self.pre_filters = template.pre_filters
+        self.pre_scores = template.pre_scores
+        self.live_filters = template.live_filters
+        self.live_scores = template.live_scores
+        self.state = forked(template.state)
+        fixed = run_pre_points(profile, template.own_pre_filters, template.own_pre_scores, self.state, pod)
+        self.fixed = fixed and template.fixed
         """Whether no remembered PreFilter rejects or narrows: the ordinary case."""
-        self.pre_filters = [p for p in profile.pre_filters if self._asked_always(p)]
-        self.pre_scores = [p for p in profile.pre_scores if self._asked_always(p)]
 
-        self.live_filters: list[tuple[int, FilterPlugin]] = []
-        self._filters: list[tuple[int, FilterMemory]] = []
-        for number, plugin in enumerate(profile.filters, 1):
-            if self._asked_always(plugin):
-                self.live_filters.append((number, plugin))
-            elif plugin.name not in self.state.skipped_filters:
-                memory = memories.filter(plugin, parts[plugin.name], self.state, pod)
-                self._filters.append((number, memory))
-        self.live_scores: list[tuple[int, ScorePlugin]] = []
-        scores: list[tuple[int, ScoreMemory]] = []
-        for scorer in profile.scores:
-            weight = profile.weights[scorer.name]
-            if self._asked_always(scorer):
-                self.live_scores.append((weight, scorer))
-            elif scorer.name not in self.state.skipped_scores:
-                scores.append((weight, memories.score(scorer, parts[scorer.name], self.state, pod)))
-        self._normalizing = [one for one in scores if one[1].normalizes]
-        plain = [one for one in scores if not one[1].normalizes]
+        filters = [
+            (number, memories.filter(plugin, parts[plugin.name], self.state, pod))
+            for number, plugin in template.own_filters
+            if plugin.name not in self.state.skipped_filters
+        ]
+        scores = [
+            (weight, memories.score(plugin, parts[plugin.name], self.state, pod))
+            for weight, plugin in template.own_scores
+            if plugin.name not in self.state.skipped_scores
+        ]
+        self._filters = sorted((*template.filters, *filters), key=itemgetter(0))
+        self._normalizing = [*template.normalizing, *(one for one in scores if one[1].normalizes)]
+        plain = [*template.plain_scores, *(one for one in scores if not one[1].normalizes)]
+        if all(memory.reads_usage for _, memory in (*filters, *scores)):
+            nodes = template.nodes
+        else:
+            nodes = memories.node_columns(of_nodes(self._filters), of_nodes(plain))
         self.merged = MergedColumns(
             self.cluster,
-            memories.node_columns(_of_nodes(self._filters), _of_nodes(plain)),
-            _of_usage(self._filters),
-            _of_usage(plain),
+            nodes,
+            of_usage(self._filters),
+            of_usage(plain),
             [memory for _, memory in self._normalizing],
         )
         self._rejections: Rejections | None = None
         self._rejections_version = -1
-
-    def _asked_always(self, plugin: Plugin) -> bool:
-        return self._parts[plugin.name] is ASK_ALWAYS
-
-    def _remembered(self, plugin: Plugin) -> bool:
-        part = self._parts[plugin.name]
-        return part is not ASK_ALWAYS and part is not NO_CONCERN
-
-    def _ask_pre_points(self, pod: Pod) -> None:
-        """PreFilter and PreScore of remembered plugins depend on the shape alone: once is enough. Plugins
-        that the pod does not concern are left out, in trials too."""
-        nodes = self.cluster.nodes
-        unconcerned = {name for name, part in self._parts.items() if part is NO_CONCERN}
-        self.state.skipped_filters |= unconcerned
-        self.state.skipped_scores |= unconcerned
-        for plugin in self.profile.pre_filters:
-            if self._remembered(plugin):
-                answer = ask_pre_filter(plugin, self.state, pod, nodes)
-                self._pre_answers.append(answer)
-                if answer == SKIP:
-                    self.state.skipped_filters.add(plugin.name)
-        for scorer in self.profile.pre_scores:
-            if self._remembered(scorer) and ask_pre_score(scorer, self.state, pod, nodes):
-                self.state.skipped_scores.add(scorer.name)
 
     def rejections(self) -> Rejections:
         """Why no row takes the pod, as long as nothing must be asked every time. Kept until some row is
@@ -124,10 +96,7 @@ class ShapePlan:
 
     def fork_state(self) -> CycleState:
         """A state for one cycle, with what the remembered plugins noted."""
-        state = CycleState(self.state)
-        state.skipped_filters |= self.state.skipped_filters
-        state.skipped_scores |= self.state.skipped_scores
-        return state
+        return forked(self.state)
 
     def normalizing(self) -> list[tuple[int, ScoreMemory]]:
         """The remembered scores that must be normalised over the nodes that can take the pod, and are not
@@ -144,52 +113,23 @@ class ShapePlan:
         ]
 
 
-class Memories:
-    """What plugins answered, per plugin and part of the shape; alive as long as a plan uses it."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._known: WeakValueDictionary[Hashable, RowMemory] = WeakValueDictionary()
-        self._nodes: WeakValueDictionary[Hashable, NodeColumns] = WeakValueDictionary()
-
-    def filter(self, plugin: FilterPlugin, part: Hashable, state: CycleState, pod: Pod) -> FilterMemory:
-        key = ("filter", plugin, part)
-        memory = self._known.get(key)
-        if not isinstance(memory, FilterMemory):
-            memory = self._known[key] = FilterMemory(plugin, self._cluster, state, pod)
-        return memory
-
-    def score(self, plugin: ScorePlugin, part: Hashable, state: CycleState, pod: Pod) -> ScoreMemory:
-        key = ("score", plugin, part)
-        memory = self._known.get(key)
-        if not isinstance(memory, ScoreMemory):
-            memory = self._known[key] = ScoreMemory(plugin, self._cluster, state, pod)
-        return memory
-
-    def node_columns(
-        self, filters: Sequence[tuple[int, FilterMemory]], scores: Sequence[tuple[int, ScoreMemory]]
-    ) -> NodeColumns:
-        key = (*(memory for _, memory in filters), *(memory for _, memory in scores))
-        columns = self._nodes.get(key)
-        if columns is None:
-            columns = self._nodes[key] = NodeColumns(self._cluster, filters, scores)
-        return columns
-
-
 class ShapePlans:
     """The plans of a profile by shape; those used longest ago are forgotten when they take much memory."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         self._cluster = profile.host.cluster
-        self._memories = Memories(self._cluster)
-        self._judges = [
-            plugin for plugin in profile.plugins.values() if not points_of(type(plugin)).isdisjoint(_DECIDING)
-        ]
+        self._memories = SharedMemories(self._cluster)
+        self._private = Memories(self._cluster)
+        judges = [one for one in profile.plugins.values() if not points_of(type(one)).isdisjoint(_DECIDING)]
+        self._asked_by_template = [one for one in judges if one.shaped_by_template]
+        self._asked_by_shape = [one for one in judges if not one.shaped_by_template]
         self._by_shape: dict[Hashable, ShapePlan] = {}
-        self._plans: OrderedDict[Hashable, ShapePlan] = OrderedDict()
-        self._new: OrderedDict[Hashable, ShapePlan] = OrderedDict()
-        """Plans of shapes seen once: they must come again before they take the place of others."""
+        self._plans: dict[Hashable, ShapePlan] = {}
+        self._by_outline: dict[Hashable, Template] = {}
+        self._templates: dict[Hashable, Template] = {}
+        self._seen: dict[int, None] = {}
+        """Shapes (by their hashes) that came once. Only what comes again is worth remembering."""
         self._version = self._cluster.device_classes.version
 
     def plan(self, pod: Pod) -> ShapePlan:
@@ -201,82 +141,58 @@ class ShapePlans:
 
     def _find(self, shape: Hashable, pod: Pod) -> ShapePlan:
         """Different shapes may ask all plugins the same: they share a plan."""
-        parts = {plugin.name: ask_shape(plugin, pod) for plugin in self._judges}
-        key = tuple(parts.values())
+        parts = {plugin.name: ask_shape(plugin, pod) for plugin in self._asked_by_shape}
+        template = self._template(pod, parts)
+        key = (template, *parts.values())
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._new.pop(key, None)
-            if plan is None:
-                plan = ShapePlan(self._profile, pod, parts, self._memories)
-                self._new[key] = plan
-                if len(self._new) > _MOST_NEW:
-                    self._new.popitem(last=False)
-                return plan
-            self._plans[key] = plan
-            self._trim()
+            seen = hash(key)
+            if seen not in self._seen:
+                self._seen[seen] = None
+                _trim(self._seen, _MAX_SHAPES)
+                return ShapePlan(self._profile, template, pod, parts, self._private)
+            plan = self._plans[key] = ShapePlan(self._profile, template, pod, parts, self._memories)
+            if _trim(self._plans, self._most):
+                self._by_shape.clear()
         self._by_shape[shape] = plan
+        if len(self._by_shape) > _MAX_SHAPES:
+            self._by_shape.clear()
         return plan
+
+    def _template(self, pod: Pod, parts: Mapping[str, Hashable]) -> Template:
+        """Different templates may ask all plugins the same, too."""
+        kinds = [part if part is ASK_ALWAYS or part is NO_CONCERN else OWN for part in parts.values()]
+        outline = (pod.spec.template, pod.node_name, *kinds)
+        template = self._by_outline.get(outline)
+        if template is None:
+            known = dict(zip(parts, kinds, strict=True))
+            known |= {plugin.name: ask_shape(plugin, pod) for plugin in self._asked_by_template}
+            key = tuple(known.values())
+            template = self._templates.get(key)
+            if template is None:
+                template = self._templates[key] = Template(self._profile, pod, known, self._memories)
+                if _trim(self._templates, self._most):
+                    self._by_outline.clear()
+            self._by_outline[outline] = template
+            _trim(self._by_outline, _MAX_SHAPES)
+        return template
+
+    @property
+    def _most(self) -> int:
+        """How many plans the memory for them is good for."""
+        return max(16, _PLAN_BYTES // (self._cluster.table.capacity * 8 * _COLUMNS_PER_PLAN))
 
     def _forget_all(self) -> None:
         """A device class says which resources devices may stand in for: shapes depend on that."""
-        self._plans.clear()
-        self._new.clear()
-        self._by_shape.clear()
+        for known in (self._by_shape, self._plans, self._by_outline, self._templates, self._seen):
+            known.clear()
         self._version = self._cluster.device_classes.version
 
-    def _trim(self) -> None:
-        """Over the limit, the older half goes: what is still in use comes back soon."""
-        rows = self._cluster.table.capacity
-        most = max(16, _PLAN_BYTES // (rows * 8 * _COLUMNS_PER_PLAN))
-        if len(self._plans) > most:
-            for key in list(self._plans)[: most // 2]:
-                del self._plans[key]
-            self._by_shape.clear()
-        elif len(self._by_shape) > _MAX_SHAPES:
-            self._by_shape.clear()
 
-
-def _of_nodes(memories: Sequence[tuple[int, MemoryT]]) -> list[tuple[int, MemoryT]]:
-    return [one for one in memories if not one[1].reads_usage]
-
-
-def _of_usage(memories: Sequence[tuple[int, MemoryT]]) -> list[tuple[int, MemoryT]]:
-    return [one for one in memories if one[1].reads_usage]
-
-
-def ask_shape(plugin: Plugin, pod: Pod) -> Hashable:
-    """What tells pods of one plan from others, as far as this plugin goes."""
-    try:
-        if not plugin.concerns(pod):
-            return NO_CONCERN
-        if Reads.CLUSTER in plugin.reads:
-            return ASK_ALWAYS
-        part = plugin.shape(pod)
-        hash(part)
-        return part
-    except Exception as problem:
-        raise PluginError(plugin.name, "shape", problem) from problem
-
-
-def ask_pre_filter(plugin: PreFilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterAnswer:
-    """PreFilter's answer; any code but those of the contract is the plugin's failure."""
-    try:
-        answer: object = plugin.pre_filter(state, pod, nodes)
-        if answer is None or isinstance(answer, Narrow):
-            return answer
-        if isinstance(answer, Status) and (answer.rejected or answer.code is Code.SKIP):
-            return answer
-        raise ValueError(answer.message if isinstance(answer, Status) else f"{answer!r} is not an answer")
-    except Exception as problem:
-        raise PluginError(plugin.name, "preFilter", problem) from problem
-
-
-def ask_pre_score(plugin: PreScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> bool:
-    """Whether PreScore says to skip the plugin's Score."""
-    try:
-        answer: object = plugin.pre_score(state, pod, nodes)
-        if answer is None or (isinstance(answer, Status) and answer.code is Code.SKIP):
-            return answer is not None
-        raise ValueError(answer.message if isinstance(answer, Status) else f"{answer!r} is not an answer")
-    except Exception as problem:
-        raise PluginError(plugin.name, "preScore", problem) from problem
+def _trim(known: dict[T, Any], most: int) -> bool:
+    """Over the limit, the older half goes: what is still in use comes back soon."""
+    if len(known) <= most:
+        return False
+    for key in list(known)[: most // 2]:
+        del known[key]
+    return True

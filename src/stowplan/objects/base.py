@@ -6,7 +6,8 @@ and none of them may find that an object has changed under it.
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from collections.abc import Callable
+from typing import Annotated, Any, Generic, Self, TypeAlias, TypeVar, overload
 
 import msgspec
 
@@ -18,6 +19,8 @@ Quantity: TypeAlias = int | float | str
 
 ResourceList: TypeAlias = dict[str, Quantity]
 
+T = TypeVar("T")
+
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """A part of a Kubernetes object, holding the fields that a scheduler reads; others cost nothing.
@@ -26,6 +29,28 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     is the difference between a pause that is felt and none. A record with cached properties (dict=True) must
     say gc=True.
     """
+
+
+class derived(Generic[T]):  # noqa: N801 - it is used like property
+    """A property that is worked out once. As functools.cached_property, but without its lock (until Python
+    3.12), which costs more than most of what is derived."""
+
+    def __init__(self, work_out: Callable[[Any], T]) -> None:
+        self._work_out = work_out
+        self.__doc__ = work_out.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, record: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, record: Any, owner: type) -> T: ...
+    def __get__(self, record: Any, owner: type) -> T | Self:
+        if record is None:
+            return self
+        value = record.__dict__[self._name] = self._work_out(record)
+        return value
 
 
 class ObjectError(ValueError):

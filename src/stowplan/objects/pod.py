@@ -6,13 +6,14 @@ Thousands of pods come from one template. What scheduling reads of their spec is
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
 
 from stowplan.objects import requests, selectors
-from stowplan.objects.base import Int32, Int64, Record, ResourceList
+from stowplan.objects.base import Int32, Int64, Record, ResourceList, derived
 from stowplan.objects.meta import Condition, KubeObject, LabelSelector, NodeSelector, NodeSelectorTerm, Time
 from stowplan.objects.volumes import Volume
 
@@ -201,27 +202,32 @@ class PodSpec(Record, frozen=True, eq=False, dict=True, weakref=True, gc=True):
     scheduling_group: SchedulingGroup | None = None
     termination_grace_period_seconds: Int64 | None = None
 
-    @cached_property
+    @derived
+    def template(self) -> bytes:
+        """All of the spec but amounts of resources: equal for pods that differ in nothing else."""
+        return _without_amounts(self)
+
+    @derived
     def request(self) -> dict[str, int]:
         """What the pod needs to fit on a node: cpu in thousandths, everything else in units."""
         return requests.spec_request(self)
 
-    @cached_property
+    @derived
     def scoring_request(self) -> dict[str, int]:
         """What the pod, while it is to be placed, counts for in resource scoring."""
         return requests.spec_scoring_request(self)
 
-    @cached_property
+    @derived
     def nonzero_request(self) -> dict[str, int]:
         """What the pod, once placed, counts for in resource scoring."""
         return requests.spec_nonzero_request(self)
 
-    @cached_property
+    @derived
     def required_node_affinity(self) -> selectors.RequiredNodeAffinity:
         """What the pod demands of its node's labels and name."""
         return selectors.required_node_affinity(self)
 
-    @cached_property
+    @derived
     def host_ports(self) -> tuple[HostPort, ...]:
         """The ports of the node that the pod takes, of containers and sidecars, in order."""
         sidecars = [container for container in self.init_containers if requests.is_sidecar(container)]
@@ -231,6 +237,29 @@ class PodSpec(Record, frozen=True, eq=False, dict=True, weakref=True, gc=True):
             for port in container.ports
             if port.host_port > 0
         )
+
+
+def _getter_without(record: type[Record], *fields: str) -> Callable[[Record], tuple[object, ...]]:
+    return attrgetter(*[field for field in record.__struct_fields__ if field not in fields])
+
+
+_rest_of_container = _getter_without(Container, "resources")
+_rest_of_spec = _getter_without(PodSpec, "containers", "init_containers", "resources", "overhead")
+
+
+def _without_amounts(spec: PodSpec) -> bytes:
+    containers, init_containers = (
+        [(_rest_of_container(container), _names(container.resources)) for container in some]
+        for some in (spec.containers, spec.init_containers)
+    )
+    whole_pod = None if spec.resources is None else _names(spec.resources)
+    return msgspec.msgpack.encode(
+        (_rest_of_spec(spec), containers, init_containers, whole_pod, list(spec.overhead))
+    )
+
+
+def _names(resources: ResourceRequirements) -> tuple[object, ...]:
+    return list(resources.requests), list(resources.limits), resources.claims
 
 
 class ContainerStatus(Record, frozen=True):

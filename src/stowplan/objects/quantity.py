@@ -16,6 +16,8 @@ _FORM = re.compile(
 )
 _DECIMAL_EXPONENT = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY_EXPONENT = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_SUFFIXES = _DECIMAL_EXPONENT.keys() | _BINARY_EXPONENT.keys()
+_SUFFIX_LETTERS = "numkKMGTPEi"
 _MOST_DIGITS = 1000
 
 
@@ -51,6 +53,15 @@ def _scaled(text: str, shift: int) -> int:
 
 @lru_cache(maxsize=65536)
 def _exact(text: str, shift: int) -> int:
+    digits = text.rstrip(_SUFFIX_LETTERS)
+    suffix = text[len(digits) :]
+    if digits.isdecimal() and digits.isascii() and len(digits) <= _MOST_DIGITS and suffix in _SUFFIXES:
+        return _magnitude(int(digits), suffix, shift)
+    return _parsed(text, shift)
+
+
+def _parsed(text: str, shift: int) -> int:
+    """A quantity that is more than digits with a suffix, as few are."""
     text = text.strip(" \t\r\n")
     form = _FORM.fullmatch(text)
     if not text or form is None:

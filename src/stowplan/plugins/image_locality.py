@@ -23,6 +23,7 @@ class ImageLocality(ScorePlugin):
     """Scores nodes by how much of the pod's images they hold."""
 
     reads = Reads.NODE
+    shaped_by_template = True
 
     def shape(self, pod: Pod) -> tuple[int, tuple[str, ...]]:
         return _container_count(pod), tuple(sorted(_images(pod)))

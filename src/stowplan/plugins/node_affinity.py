@@ -80,6 +80,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     Args = NodeAffinityArgs
     reads = Reads.NODE
+    shaped_by_template = True
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -34,6 +34,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     """Rejects nodes that lack a feature the pod needs."""
 
     reads = Reads.NODE
+    shaped_by_template = True
 
     def concerns(self, pod: Pod) -> bool:
         return bool(required_features(pod.spec))

@@ -16,6 +16,7 @@ class NodeName(FilterPlugin):
     """Rejects all nodes but the one that the pod names."""
 
     reads = Reads.NODE
+    shaped_by_template = True
 
     def concerns(self, pod: Pod) -> bool:
         return bool(pod.node_name)

@@ -26,6 +26,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     """Rejects nodes where a port that the pod wants is taken."""
 
     reads = Reads.NODE | Reads.USAGE
+    shaped_by_template = True
 
     def concerns(self, pod: Pod) -> bool:
         return bool(pod.spec.host_ports)

@@ -24,6 +24,7 @@ class NodeUnschedulable(FilterPlugin):
     """Rejects nodes whose spec says unschedulable."""
 
     reads = Reads.NODE
+    shaped_by_template = True
 
     def concerns(self, pod: Pod) -> bool:
         return not _tolerates_cordon(pod.spec.tolerations)

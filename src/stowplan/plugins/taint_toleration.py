@@ -24,6 +24,7 @@ class TaintToleration(FilterPlugin, ScorePlugin):
     """Rejects nodes with a hard taint the pod does not tolerate, and prefers those with fewer soft ones."""
 
     reads = Reads.NODE
+    shaped_by_template = True
 
     def shape(self, pod: Pod) -> tuple[Toleration, ...]:
         return pod.spec.tolerations

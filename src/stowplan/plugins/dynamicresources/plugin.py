@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from stowplan.cluster import IntColumn, Nodes
-from stowplan.cluster.extended import extended_resources
+from stowplan.cluster.extended import extended_resources, may_be_device
 from stowplan.framework.args import PluginArgs
 from stowplan.framework.contract import (
     SKIP,
@@ -88,6 +88,7 @@ class DynamicResources(
 
     Args = DynamicResourcesArgs
     reads = Reads.CLUSTER
+    shaped_by_template = True
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -99,7 +100,7 @@ class DynamicResources(
         self._writer = ClaimWriter(handle, self._ledger)
 
     def concerns(self, pod: Pod) -> bool:
-        return bool(pod.spec.resource_claims or extended.device_resources(pod.spec))
+        return bool(pod.spec.resource_claims) or any(map(may_be_device, pod.spec.request))
 
     def _ticker(self, node: Node) -> Callable[[], None]:
         """Stops a search that takes too long. Looking at the clock is dearer than a step, so it is done

@@ -55,6 +55,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     Args = InterPodAffinityArgs
     reads = Reads.CLUSTER
+    shaped_by_template = True
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)

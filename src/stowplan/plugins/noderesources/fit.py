@@ -146,9 +146,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             lacking = offered - nodes.requested(need.resource) < need.amount
             if need.replaceable and self._classes.class_of(need.resource):
                 lacking &= offered > 0
-            if lacking.any():
-                codes[lacking] |= need.bit
-                codes[lacking & (offered < need.amount)] |= _HOPELESS
+            if _note(codes, lacking, need.bit):
+                _note(codes, lacking & (offered < need.amount), _HOPELESS)
         return Verdict(codes, needs.status_of)
 
     def room_needed(self, state: CycleState, pod: Pod) -> dict[str, int] | None:
@@ -192,6 +191,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return self._scored.wanted(pod.spec.scoring_request) if wanted is None else wanted
 
 
-def _note(codes: IntColumn, lacking: Mask, bit: int) -> None:
-    if lacking.any():
-        codes[lacking] |= bit
+def _note(codes: IntColumn, lacking: Mask, bit: int) -> bool:
+    """Sets the bit where something is lacking; whether that is anywhere."""
+    if not np.count_nonzero(lacking):
+        return False
+    codes[lacking] |= bit
+    return True

@@ -43,6 +43,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
 
     Args = PodTopologySpreadArgs
     reads = Reads.CLUSTER
+    shaped_by_template = True
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)

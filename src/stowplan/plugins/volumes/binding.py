@@ -94,6 +94,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin,
 
     Args = VolumeBindingArgs
     reads = Reads.CLUSTER
+    shaped_by_template = True
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -38,6 +38,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     """Keeps nodes from having to attach more volumes than they can."""
 
     reads = Reads.CLUSTER
+    shaped_by_template = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)

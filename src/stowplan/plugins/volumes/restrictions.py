@@ -53,6 +53,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     """Keeps pods apart that cannot share a disk or a claim."""
 
     reads = Reads.CLUSTER
+    shaped_by_template = True
 
     def concerns(self, pod: Pod) -> bool:
         return any(v.persistent_volume_claim is not None or any(disk_keys(v)) for v in pod.spec.volumes)

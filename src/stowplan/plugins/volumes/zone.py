@@ -86,6 +86,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     """Keeps pods in the zones of their volumes."""
 
     reads = Reads.CLUSTER
+    shaped_by_template = True
 
     def concerns(self, pod: Pod) -> bool:
         return any(volume.persistent_volume_claim is not None for volume in pod.spec.volumes)
