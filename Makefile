@@ -7,7 +7,7 @@ CODE := $(wildcard src tests conformance benchmarks hack)
 EXAMPLES := $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format conformance bench bench-core bench-e2e control-plane \
+.PHONY: help demo test check format conformance bench bench-core bench-transport bench-e2e control-plane \
 	test-control-plane soak lock clean
 
 help: ## Show what each target does
@@ -38,6 +38,9 @@ bench: bench-core ## Run every benchmark that needs nothing but Python
 
 bench-core: $(READY) ## Measure decisions per second of the core alone (ARGS="..." is handed on)
 	@$(RUN) -m benchmarks.core $(ARGS)
+
+bench-transport: $(READY) ## Measure what a request and a watch event cost (ARGS="--check" holds them to their budgets)
+	@$(RUN) -m benchmarks.transport $(ARGS)
 
 bench-e2e: $(READY) control-plane ## Measure on a real API server, beside kube-scheduler (ARGS="--quick" for a first look)
 	@$(RUN) -m benchmarks.e2e $(ARGS)

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 def micro_time(seconds: float) -> str:
     """With microseconds, as events and leases have it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def whole_time(seconds: float) -> str:
     """In whole seconds, as everything else has it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")[:-6] + "Z"
