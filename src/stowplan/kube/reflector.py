@@ -36,6 +36,8 @@ EventHandler = Callable[[ObjectKind, KubeObject | None, KubeObject | None], None
 NOT_FINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 """The field selector for pods that still matter to a scheduler."""
 
+_PAGE_SIZE = 2000  # a quarter of the API server's work of pages of 500
+_AT_ONCE = 250
 _SHORTEST_WATCH = 300.0
 _QUIET_LIMIT = 150.0  # bookmarks come every minute
 _FIRST_DELAY = 0.2
@@ -58,7 +60,7 @@ class Reflector:
         label_selector: str = "",
         on_malformed: Callable[[ObjectKind, ObjectError], None] | None = None,
         on_unavailable: Callable[[ObjectKind, ApiError], None] | None = None,
-        page_size: int = 500,
+        page_size: int = _PAGE_SIZE,
         quiet_limit: float = _QUIET_LIMIT,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -145,12 +147,13 @@ class Reflector:
                 seen.clear()
                 continue
             page: RawPage = decode_page(answer.body)
-            for raw in page.items or ():
+            for number, raw in enumerate(page.items or (), start=1):
                 self._take(raw, seen)
+                if number % _AT_ONCE == 0:
+                    await asyncio.sleep(0)  # others want to work as well
             token = page.metadata.continue_
             if not token:
                 break
-            await asyncio.sleep(0)
         self._forget_all_but(seen)
         self._version = page.metadata.resource_version
         self._is_synced()
