@@ -75,8 +75,7 @@ def test_sessions_are_taken_up_again(pair: Pair) -> None:
             await client.get_plain("/")
             await asyncio.gather(*(client.get_plain("/") for _ in range(4)))
             assert server.connections == 4
-        assert reused[0] is False
-        assert all(reused[2:])
+        assert sorted(reused) == [False, False, True, True, True]  # the first connection served two
 
     asyncio.run(main())
 
