@@ -25,8 +25,9 @@ from stowplan.framework.cycle import (
 from stowplan.framework.decision import NO_NODES, Decision, Rejections
 from stowplan.framework.failure import PluginError
 from stowplan.framework.memory import ask_filter
+from stowplan.framework.plans import Plan
 from stowplan.framework.profile import Profile
-from stowplan.framework.shapes import ShapePlan, ShapePlans
+from stowplan.framework.shapes import ShapePlans
 from stowplan.framework.status import Code, Status, error, unresolvable
 from stowplan.framework.verdict import Verdict
 from stowplan.objects import Pod
@@ -91,7 +92,7 @@ class Decider:
         feasible = overlay.apply(plan.merged.ranked >= 0)
         return self._choose(plan, state, pod, attempt, feasible, int(np.count_nonzero(feasible)), overlay)
 
-    def _live_pre_filters_pass(self, plan: ShapePlan, state: CycleState, pod: Pod) -> bool:
+    def _live_pre_filters_pass(self, plan: Plan, state: CycleState, pod: Pod) -> bool:
         nodes = self.cluster.nodes
         for plugin in plan.pre_filters:
             answer = ask_pre_filter(plugin, state, pod, nodes)
@@ -101,7 +102,7 @@ class Decider:
                 return False
         return True
 
-    def _ask_live(self, plan: ShapePlan, state: CycleState, pod: Pod) -> Overlay:
+    def _ask_live(self, plan: Plan, state: CycleState, pod: Pod) -> Overlay:
         """Each filter is asked about the rows that no filter before it rejects, as upstream asks it: what
         it would say of others, be it an error, counts for nothing."""
         rejected_by = plan.merged.rejected_by
@@ -141,16 +142,14 @@ class Decider:
 
     # Choosing
 
-    def _sampled(
-        self, plan: ShapePlan, state: CycleState, pod: Pod, attempt: int, overlay: Overlay
-    ) -> Decision:
+    def _sampled(self, plan: Plan, state: CycleState, pod: Pod, attempt: int, overlay: Overlay) -> Decision:
         feasible, looked_at = self._rotation.cut(overlay.apply(plan.merged.ranked >= 0), self._percentage)
         count = int(np.count_nonzero(feasible))
         return self._choose(plan, state, pod, attempt, feasible, count, overlay, looked_at)
 
     def _choose(
         self,
-        plan: ShapePlan,
+        plan: Plan,
         state: CycleState,
         pod: Pod,
         attempt: int,
@@ -176,7 +175,7 @@ class Decider:
         row = position if isinstance(nodes.rows, slice) else nodes.rows.item(position)
         return self._chosen(pod, state, row, count, looked_at)
 
-    def _totals(self, plan: ShapePlan, state: CycleState, pod: Pod, nodes: Nodes) -> IntColumn:
+    def _totals(self, plan: Plan, state: CycleState, pod: Pod, nodes: Nodes) -> IntColumn:
         """The weighted scores of these nodes; what all nodes have in common may be left out."""
         totals = plan.merged.ranked[nodes.rows]
         for pre_score in plan.pre_scores:
@@ -196,7 +195,7 @@ class Decider:
 
     # Rejecting
 
-    def _rejections(self, plan: ShapePlan, overlay: Overlay) -> Rejections:
+    def _rejections(self, plan: Plan, overlay: Overlay) -> Rejections:
         if overlay.empty:
             return plan.rejections()
         rejected_by = plan.merged.rejected_by.copy()

@@ -159,7 +159,7 @@ class ScoreMemory(RowMemory):
 
     def __init__(self, plugin: ScorePlugin, cluster: Cluster, state: CycleState, pod: Pod) -> None:
         super().__init__(plugin, cluster, state, pod)
-        self.normalizes = overrides(plugin, ScorePlugin, "normalize")
+        self.normalizes = normalizes(plugin)
         self.uniform = False
 
     def _ask(self, nodes: Nodes) -> None:
@@ -218,6 +218,11 @@ def ask_score(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) ->
         return as_column(scores, nodes.size, "score")
     except Exception as problem:
         raise PluginError(plugin.name, "score", problem) from problem
+
+
+def normalizes(plugin: ScorePlugin) -> bool:
+    """Whether the scores must be seen beside those of the other nodes that can take the pod."""
+    return overrides(plugin, ScorePlugin, "normalize")
 
 
 def as_column(scores: object, size: int, method: str) -> IntColumn:

@@ -7,7 +7,8 @@ answers that depend on what is placed have to be asked and merged again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from stowplan.framework.memory import FilterMemory, RowMemory, ScoreMemory
 
 _FEW = 6
 """Up to this many changed rows are merged one by one."""
+
+NumberedColumn: TypeAlias = tuple[int, IntColumn]
+"""A filter's number and codes, or the weight of a score and the scores."""
 
 
 class NodeColumns:
@@ -44,16 +48,50 @@ class NodeColumns:
             memory.refresh()
         self.rejected_by = np.zeros(table.size, np.int64)
         self.codes = np.zeros(table.size, np.int64)
-        overlay_rejections(self.rejected_by, self.codes, self._filters)
-        self.scores = weighted_sum(self._scores, np.zeros(table.size, np.int64))
+        _overlay(self.rejected_by, self.codes, columns_of(self._filters))
+        self.scores = np.zeros(table.size, np.int64)
+        _add(self.scores, columns_of(self._scores))
         self._position = table.node_log.position
 
 
-class MergedColumns:
-    """Filters by their numbers (from 1, in the order of the profile) and scores with their weights.
+class Columns:
+    """What all filters and scores say of every row.
 
     Scores that must be normalised over the nodes that can take the pod are not part of `ranked`.
     """
+
+    def __init__(self, cluster: Cluster, nodes: NodeColumns) -> None:
+        self._cluster = cluster
+        self._nodes = nodes
+        self._codes: IntColumn = np.zeros(0, np.int64)
+        self.rejected_by: IntColumn = np.zeros(0, np.int64)
+        self.ranked: IntColumn = np.zeros(0, np.int64)
+        self.feasible = 0
+        """How many rows no filter rejects."""
+        self.version = 0
+        """Grows whenever a row is rejected by another filter, by none any more, or for another reason."""
+
+    def refresh(self) -> None:
+        """Brings the columns up to date with the cluster."""
+        raise NotImplementedError
+
+    def _merge(self, filters: Iterable[NumberedColumn], scores: Iterable[NumberedColumn]) -> None:
+        """Lays these over what nodes alone say: filters by their numbers (from 1, in the order of the
+        profile) and scores with their weights."""
+        self._nodes.refresh()
+        self.rejected_by = self._nodes.rejected_by.copy()
+        self._codes = self._nodes.codes.copy()
+        _overlay(self.rejected_by, self._codes, filters)
+        self.ranked = self._nodes.scores.copy()
+        _add(self.ranked, scores)
+        rejected = self.rejected_by.nonzero()[0]
+        self.ranked[rejected] = -1
+        self.feasible = len(self.ranked) - rejected.size
+        self.version += 1
+
+
+class MergedColumns(Columns):
+    """From remembered answers."""
 
     def __init__(
         self,
@@ -65,8 +103,7 @@ class MergedColumns:
     ) -> None:
         """`filters` and `scores` are those that depend on usage; `also_kept` are memories that are to be
         kept up to date beside them."""
-        self._cluster = cluster
-        self._nodes = nodes
+        super().__init__(cluster, nodes)
         self._filters = filters
         self._scores = scores
         self._memories: list[RowMemory] = [memory for _, memory in (*filters, *scores)]
@@ -75,16 +112,8 @@ class MergedColumns:
         self._node_position = -1
         self._usage_position = -1
         self._generation = -1
-        self._codes: IntColumn = np.zeros(0, np.int64)
-        self.rejected_by: IntColumn = np.zeros(0, np.int64)
-        self.ranked: IntColumn = np.zeros(0, np.int64)
-        self.feasible = 0
-        """How many rows no filter rejects."""
-        self.version = 0
-        """Grows whenever a row is rejected by another filter, by none any more, or for another reason."""
 
     def refresh(self) -> None:
-        """Brings the columns up to date with the cluster."""
         table = self._cluster.table
         until = table.usage_log.position
         if table.node_log.position == self._node_position:
@@ -114,15 +143,7 @@ class MergedColumns:
         return sum([memory.generation for memory in self._usage_memories])
 
     def _merge_all(self) -> None:
-        self._nodes.refresh()
-        self.rejected_by = self._nodes.rejected_by.copy()
-        self._codes = self._nodes.codes.copy()
-        overlay_rejections(self.rejected_by, self._codes, self._filters)
-        self.ranked = weighted_sum(self._scores, self._nodes.scores.copy())
-        rejected = self.rejected_by.nonzero()[0]
-        self.ranked[rejected] = -1
-        self.feasible = len(self.ranked) - rejected.size
-        self.version += 1
+        self._merge(columns_of(self._filters), columns_of(self._scores))
         self._generation = self._memories_generation()
 
     def _merge_one(self, row: int) -> None:
@@ -149,21 +170,22 @@ class MergedColumns:
         self.ranked[row] = total
 
 
-def overlay_rejections(
-    rejected_by: IntColumn, codes: IntColumn, filters: Sequence[tuple[int, FilterMemory]]
-) -> None:
+def columns_of(memories: Iterable[tuple[int, RowMemory]]) -> list[NumberedColumn]:
+    """What is remembered, with the numbers of filters or the weights of scores."""
+    return [(number, memory.column) for number, memory in memories]
+
+
+def _overlay(rejected_by: IntColumn, codes: IntColumn, filters: Iterable[NumberedColumn]) -> None:
     """Notes where these filters reject a row before those that are noted already."""
-    for number, memory in filters:
-        rows = memory.column.nonzero()[0]
+    for number, column in filters:
+        rows = column.nonzero()[0]
         if rows.size:
             noted = rejected_by[rows]
             rows = rows[(noted == 0) | (noted > number)]
             rejected_by[rows] = number
-            codes[rows] = memory.column[rows]
+            codes[rows] = column[rows]
 
 
-def weighted_sum(scores: Sequence[tuple[int, ScoreMemory]], total: IntColumn) -> IntColumn:
-    """Adds the scores to the total."""
-    for weight, memory in scores:
-        total += memory.column if weight == 1 else memory.column * weight
-    return total
+def _add(total: IntColumn, scores: Iterable[NumberedColumn]) -> None:
+    for weight, column in scores:
+        total += column if weight == 1 else column * weight

@@ -34,55 +34,37 @@ OWN: Final = object()
 
 
 class Memories:
-    """What plugins answered. These are for one plan alone."""
+    """What plugins answered, per plugin and part of the shape; alive as long as a plan uses it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-
-    def filter(self, plugin: FilterPlugin, part: Hashable, state: CycleState, pod: Pod) -> FilterMemory:
-        """What the plugin's Filter says of pods with this part of the shape."""
-        return FilterMemory(plugin, self._cluster, state, pod)
-
-    def score(self, plugin: ScorePlugin, part: Hashable, state: CycleState, pod: Pod) -> ScoreMemory:
-        """What the plugin's Score says of pods with this part of the shape."""
-        return ScoreMemory(plugin, self._cluster, state, pod)
-
-    def node_columns(
-        self, filters: Sequence[tuple[int, FilterMemory]], scores: Sequence[tuple[int, ScoreMemory]]
-    ) -> NodeColumns:
-        """These memories, merged. They must depend on nodes alone."""
-        return NodeColumns(self._cluster, filters, scores)
-
-
-class SharedMemories(Memories):
-    """Those that plans share; alive as long as one uses them."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster)
         self._known: WeakValueDictionary[Hashable, RowMemory] = WeakValueDictionary()
         self._nodes: WeakValueDictionary[Hashable, NodeColumns] = WeakValueDictionary()
 
     def filter(self, plugin: FilterPlugin, part: Hashable, state: CycleState, pod: Pod) -> FilterMemory:
+        """What the plugin's Filter says of pods with this part of the shape."""
         key = ("filter", plugin, part)
         memory = self._known.get(key)
         if not isinstance(memory, FilterMemory):
-            memory = self._known[key] = super().filter(plugin, part, state, pod)
+            memory = self._known[key] = FilterMemory(plugin, self._cluster, state, pod)
         return memory
 
     def score(self, plugin: ScorePlugin, part: Hashable, state: CycleState, pod: Pod) -> ScoreMemory:
+        """What the plugin's Score says of pods with this part of the shape."""
         key = ("score", plugin, part)
         memory = self._known.get(key)
         if not isinstance(memory, ScoreMemory):
-            memory = self._known[key] = super().score(plugin, part, state, pod)
+            memory = self._known[key] = ScoreMemory(plugin, self._cluster, state, pod)
         return memory
 
     def node_columns(
         self, filters: Sequence[tuple[int, FilterMemory]], scores: Sequence[tuple[int, ScoreMemory]]
     ) -> NodeColumns:
+        """These memories, which must depend on nodes alone, merged."""
         key = (*(memory for _, memory in filters), *(memory for _, memory in scores))
         columns = self._nodes.get(key)
         if columns is None:
-            columns = self._nodes[key] = super().node_columns(filters, scores)
+            columns = self._nodes[key] = NodeColumns(self._cluster, filters, scores)
         return columns
 
 
@@ -94,9 +76,7 @@ class Template:
     (from 1), scores with their weights.
     """
 
-    def __init__(
-        self, profile: Profile, pod: Pod, parts: Mapping[str, Hashable], memories: SharedMemories
-    ) -> None:
+    def __init__(self, profile: Profile, pod: Pod, parts: Mapping[str, Hashable], memories: Memories) -> None:
         self._parts = parts
         filters = [*enumerate(profile.filters, 1)]
         scorers = [(profile.weights[scorer.name], scorer) for scorer in profile.scores]
@@ -141,6 +121,9 @@ class Template:
         self.plain_scores = [one for one in scores if not one[1].normalizes]
         self.nodes = memories.node_columns(of_nodes(self.filters), of_nodes(self.plain_scores))
         """What follows from nodes alone, merged."""
+        self.usage_filters = of_usage(self.filters)
+        self.usage_scores = of_usage(self.plain_scores)
+        self.usage_memories: list[RowMemory] = [m for _, m in (*self.usage_filters, *self.usage_scores)]
 
     def _is(self, kind: Hashable, plugin: Plugin) -> bool:
         return self._parts[plugin.name] is kind

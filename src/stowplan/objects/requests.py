@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from stowplan.objects.base import Quantity
-from stowplan.objects.quantity import INT64_MAX, nano_value
+from stowplan.objects.quantity import INT64_MAX, nano_value, resource_amounts
 
 if TYPE_CHECKING:
     from stowplan.objects.pod import Container, Pod, PodSpec, ResourceRequirements
@@ -30,7 +30,7 @@ _RequestOf: TypeAlias = "Callable[[Container], _Amounts]"
 def spec_request(spec: PodSpec) -> dict[str, int]:
     """What the pod needs to fit on a node: cpu in thousandths, everything else in units."""
     if _is_plain(spec):
-        return _canonical(_declared(spec.containers[0]))
+        return resource_amounts(spec.containers[0].resources.requests)
     return _canonical(_pod_request(spec, _declared, _NO_DEFAULTS))
 
 

@@ -94,7 +94,7 @@ class ResourceStack:
     ) -> None:
         self.places = tuple(zip(used, offered, weights, strict=True))
         """Per resource: its column in the usage table, in the allocatable table, and its weight."""
-        self.weights: IntColumn = np.array(weights, np.int64)[:, None]
+        self.weights = tuple(weights)
         self._cluster = cluster
         self._used_rows = _as_index(used)
         self._offered_rows = _as_index(offered)

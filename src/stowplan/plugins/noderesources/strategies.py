@@ -40,14 +40,18 @@ class Strategy:
         weights = sum([weight for _, weight in scores])
         return sum([score * weight for score, weight in scores]) // weights if weights else 0
 
-    def all_together(self, scores: Column, weights: IntColumn, missing: Mask | None) -> IntColumn:
+    def all_together(self, scores: Column, weights: Sequence[int], missing: Mask | None) -> IntColumn:
         """`together` in columns. Scores are so small that dividing them in floats rounds no quotient up to
         a whole number."""
         if missing is None:
-            return (_weighted_sum(scores, weights) / int(weights.sum())).astype(np.int64)
-        counted = np.where(missing, 0, weights)
-        total: FloatColumn = (scores * counted).sum(axis=0) / np.maximum(counted.sum(axis=0), 1)
-        return total.astype(np.int64)
+            total = scores[0] * weights[0]
+            for score, weight in zip(scores[1:], weights[1:], strict=True):
+                total += score * weight
+            mean: FloatColumn = total / sum(weights)
+        else:
+            total, counted = _weighted(scores, weights, ~missing)
+            mean = total / np.maximum(counted, 1)
+        return mean.astype(np.int64)
 
 
 class LeastAllocated(Strategy):
@@ -91,11 +95,11 @@ class RequestedToCapacityRatio(Strategy):
         total = sum(score * weight for score, weight in counting)
         return (2 * total + weights) // (2 * weights) if weights else 0
 
-    def all_together(self, scores: Column, weights: IntColumn, missing: Mask | None) -> IntColumn:
-        counts = scores > 0 if missing is None else (scores > 0) & ~missing
-        counted = np.where(counts, weights, 0)
-        total = (scores * counted).sum(axis=0)
-        divisor = np.maximum(counted.sum(axis=0), 1)
+    def all_together(self, scores: Column, weights: Sequence[int], missing: Mask | None) -> IntColumn:
+        total, counted = _weighted(
+            scores, weights, scores > 0 if missing is None else (scores > 0) & ~missing
+        )
+        divisor = np.maximum(counted, 1)
         rounded: IntColumn = (2 * total + divisor) // (2 * divisor)
         return np.where(total > 0, rounded, 0)
 
@@ -126,10 +130,7 @@ def _interpolate(shape: Sequence[UtilizationShapePoint], utilization: int) -> in
     return shape[-1].score * _SCORE_SCALE
 
 
-def _weighted_sum(scores: Column, weights: IntColumn) -> Column:
-    """The sum over resources; additions of whole columns are quicker than summing along the short axis."""
-    first, *others = weights.ravel().tolist()
-    total: Column = scores[0] * first if first != 1 else scores[0]
-    for score, weight in zip(scores[1:], others, strict=True):
-        total = total + (score if weight == 1 else score * weight)
-    return total
+def _weighted(scores: Column, weights: Sequence[int], counts: Mask) -> tuple[Column, IntColumn]:
+    """The sum of the scores that count, and of their weights."""
+    counted = np.where(counts, np.array(weights)[:, None], 0)
+    return (scores * counted).sum(axis=0), counted.sum(axis=0)
