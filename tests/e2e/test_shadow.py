@@ -134,7 +134,10 @@ def test_no_pod_is_decided_differently(control_plane: ControlPlane, tmp_path: Pa
         with running(ours, shadow_log) as shadow:
             eventually(lambda: "Shadowing" in shadow_log.read_text())
             with running(upstream, upstream_log):
-                for number in range(POD_COUNT):
+                api.create(PODS, pod(0, random_))
+                # What is there before kube-scheduler is, it takes in an order of its own.
+                eventually(lambda: all_bound(api, 1), 60)
+                for number in range(1, POD_COUNT):
                     api.create(PODS, pod(number, random_))
                 eventually(lambda: all_bound(api, POD_COUNT), 180)
             shadow.send_signal(signal.SIGTERM)

@@ -70,9 +70,10 @@ def _run(given: Given) -> int:
     if given["write-config-to"]:
         _write_config(given["write-config-to"], configuration, profiles)
         return 0
-    from stowplan.cli.running import RunSettings, serve
+    from stowplan.cli import running
+    from stowplan.cli.process import RunSettings
 
-    return serve(
+    return running.serve(
         RunSettings(
             configuration=configuration,
             profiles=profiles,

@@ -4,66 +4,57 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 
 import msgspec
 
 from stowplan.cli.informing import Informers
-from stowplan.cluster import Cluster
-from stowplan.config.types import KubeSchedulerConfiguration
+from stowplan.cli.process import Process, RunSettings
 from stowplan.engine.feed import Feed
-from stowplan.engine.scheduler import Scheduler
 from stowplan.engine.shadow import Difference, Shadow
-from stowplan.framework.profile import ProfilePlan
-from stowplan.framework.registry import discover
-from stowplan.kube.client import ApiClient
-from stowplan.kube.kubeconfig import load_access
-from stowplan.plugins import IN_TREE
-from stowplan.queue.queue import SchedulingQueue
+from stowplan.kube.transport import Answer, Transport
+from stowplan.ops.logs import Logs
 
 log = logging.getLogger(__name__)
 
 _LOOK_AGAIN = 0.25
 
 
-class ShadowProcess:
-    """All parts of a shadow: informers, the core, no write side."""
+class ReadOnlyTransport:
+    """A transport that cannot change anything, whatever asks it to."""
 
-    def __init__(
-        self, configuration: KubeSchedulerConfiguration, profiles: tuple[ProfilePlan, ...], master: str
-    ) -> None:
-        connection = configuration.client_connection
-        access = load_access(connection.kubeconfig, master=master)
-        self._client = ApiClient(access, qps=connection.qps, burst=connection.burst)
-        cluster = Cluster()
-        loop = asyncio.get_running_loop()
-        core = Scheduler(cluster, configuration, registry=discover(IN_TREE), now=loop.time)
-        queue = SchedulingQueue(core.profiles, cluster.nominations, loop.time)
-        self.shadow = Shadow(core, queue, Feed(cluster, queue, core.profiles), report)
-        self._informers = Informers(self._client, profiles, self.shadow.observe)
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.stream = inner.stream
+        self.renew = inner.renew
+        self.close = inner.close
 
-    async def run(self) -> int:
-        """Until SIGTERM or SIGINT; then says how it went."""
-        stopping = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stopping.set)
-        tasks: set[asyncio.Task[None]] = set()
-        self._informers.start(lambda work: tasks.add(asyncio.ensure_future(work)))
-        try:
-            await asyncio.wait(
-                (asyncio.ensure_future(self._informers.settled()), asyncio.ensure_future(stopping.wait())),
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            log.info("Shadowing", extra={"schedulers": ", ".join(self.shadow.scheduler_names)})
-            while not stopping.is_set():
-                self.shadow.advance()
-                await asyncio.sleep(_LOOK_AGAIN)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await self._client.close()
+    async def send(
+        self, method: str, target: str, headers: bytes, body: bytes = b"", *, timeout: float
+    ) -> Answer:
+        if method != "GET":
+            raise PermissionError(f"{method} {target}: a shadow only reads")
+        return await self._inner.send(method, target, headers, body, timeout=timeout)
+
+
+class ShadowProcess(Process):
+    """A scheduler that only looks on."""
+
+    def transport(self, *, connections: int) -> Transport:
+        return ReadOnlyTransport(super().transport(connections=connections))
+
+    def __init__(self, settings: RunSettings, logs: Logs) -> None:
+        super().__init__(settings, logs)
+        # What decides gets no client at all, and the one that informs cannot write.
+        self.build_core()
+        feed = Feed(self.cluster, self.queue, self.core.profiles, self.core.host.waiting)
+        self.shadow = Shadow(self.core, self.queue, feed, report)
+        self.informers = Informers(self.client, settings.profiles, self.shadow.observe)
+
+    async def act(self) -> int:
+        """Looks on until told to end, and says how it went; the exit code says nothing about differences."""
+        await self.until_stopped(self.know_the_cluster())
+        log.info("Shadowing", extra={"schedulers": ", ".join(self.shadow.scheduler_names)})
+        await self.until_stopped(self._advance())
         tally = self.shadow.tally
         log.info(
             "Shadow ends",
@@ -75,6 +66,11 @@ class ShadowProcess:
             },
         )
         return 0
+
+    async def _advance(self) -> None:
+        while True:
+            self.shadow.advance()
+            await asyncio.sleep(_LOOK_AGAIN)
 
 
 def report(difference: Difference) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from stowplan.cli import main as entry
 from stowplan.cli import running
+from stowplan.cli.process import RunSettings
 from stowplan.cli.run_flags import RUN_FLAGS
-from stowplan.cli.running import RunSettings
 from tests.control_plane import binaries
 
 FILE = """
