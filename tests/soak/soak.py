@@ -1,0 +1,238 @@
+"""The whole: start, one fault after the other, and what there is to say about it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+
+from tests.control_plane.plane import ControlPlane
+from tests.soak.faults import FAULTS
+from tests.soak.replicas import LeaseTimes, Replica, resident
+from tests.soak.run import Run
+
+_SETTLE_SECONDS = 90.0
+_START_SECONDS = 60.0
+_RELISTS = 8
+_GROWTH = 0.10
+"""The share that memory may grow by, over listing everything again some times."""
+_COMPARED_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much of it."""
+
+    pods: int = 20_000
+    nodes: int = 500
+    faults: int = 36
+    seed: int = 1
+    times: LeaseTimes = field(default_factory=LeaseTimes)
+
+
+@dataclass
+class Happened:
+    """One fault, and how it went."""
+
+    number: int
+    name: str
+    at: float
+    details: str
+    lasted: float
+    recovery: float | None
+    """Seconds after it until every pod had a node that could have one. None: not in time."""
+    violations: list[str]
+
+    @property
+    def good(self) -> bool:
+        return self.recovery is not None and not self.violations
+
+    def line(self) -> str:
+        result = (
+            f"settled {self.recovery:.1f} s later" if self.recovery is not None else "NOT SETTLED in time"
+        )
+        text = (
+            f"{self.at:7.1f} s  {self.number:2}  {self.name}: {self.details} ({self.lasted:.1f} s); {result}"
+        )
+        return "\n".join([text, *(f"{'':15}VIOLATION: {each}" for each in self.violations)])
+
+
+@dataclass
+class Report:
+    """What there is to say in the end."""
+
+    settings: Settings
+    faults: list[Happened] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """Whatever is wrong and belongs to no single fault."""
+    facts: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def good(self) -> bool:
+        enough = len(self.faults) >= self.settings.faults
+        return enough and not self.problems and all(fault.good for fault in self.faults)
+
+    def encoded(self) -> str:
+        return json.dumps({"good": self.good, **asdict(self)}, indent=2)
+
+
+async def soak(
+    plane: ControlPlane, settings: Settings, folder: Path, say: Callable[[str], None] = print
+) -> Report:
+    """One run. Never raises for what the schedulers do wrong: that is in the report."""
+    report = Report(settings)
+    share = settings.pods // (settings.faults + 2)
+    run = Run(plane, folder, settings.pods, settings.nodes, share, settings.seed, settings.times)
+    started = time.monotonic()
+    try:
+        run.load.burst(share)
+        await run.start()
+        if not await run.settled(_START_SECONDS):
+            report.problems.append(f"the first pods were not placed within {_START_SECONDS:.0f} s")
+            return report
+        for number, name in enumerate(islice(cycle(_order(run, settings)), settings.faults), 1):
+            happened = await _one_fault(run, number, name, started)
+            report.faults.append(happened)
+            say(happened.line())
+            if run.load.failure is not None or run.watcher.failure is not None:
+                break
+        await _finish(run, report, say)
+    finally:
+        await run.close()
+        seconds = time.monotonic() - started
+        report.facts |= _facts(run) | {"seconds": round(seconds, 1)}
+        for what, failure in (("load", run.load.failure), ("watcher", run.watcher.failure)):
+            if failure is not None:
+                report.problems.append(f"the {what} of the run itself failed: {failure!r}")
+    return report
+
+
+def _order(run: Run, settings: Settings) -> list[str]:
+    """All faults once in the order of their weight, then again in any order; short runs keep to the first."""
+    names = list(FAULTS)
+    more = list(FAULTS)
+    run.chance.shuffle(more)
+    return names if settings.faults <= len(names) else [*names, *more]
+
+
+async def _one_fault(run: Run, number: int, name: str, started: float) -> Happened:
+    """A fault in the middle of a burst of pods, then quiet until all pods are where they can be."""
+    before = len(run.ledger.violations), len(run.book.violations)
+    run.make_room()
+    seen = run.ledger.bindings
+    run.load.burst(run.share // 2)
+    await run.until(lambda: run.ledger.bindings > seen + run.chance.randint(0, run.share // 4), 5.0)
+    at = time.monotonic()
+    violations = []
+    try:
+        details = await FAULTS[name](run)
+    except Exception as problem:  # noqa: BLE001 -- a fault that could not happen is a result like any other
+        details = ""
+        violations.append(f"the fault failed: {type(problem).__name__}: {problem}")
+    ended = time.monotonic()
+    remaining = run.share * (number + 1) - (run.pods - run.load.left)
+    run.load.burst(max(remaining, 0))
+    settled = await run.settled(_SETTLE_SECONDS)
+    recovery = time.monotonic() - ended if settled else None
+    if not settled:
+        lost = run.ledger.waiting_for_nothing()
+        violations.append(
+            f"{len(lost)} pods are pending though there is room: {', '.join(p.name for p in lost[:5])}"
+        )
+    violations += run.ledger.violations[before[0] :] + run.book.violations[before[1] :]
+    return Happened(number, name, at - started, details, ended - at, recovery, violations)
+
+
+async def _finish(run: Run, report: Report, say: Callable[[str], None]) -> None:
+    """The rest of the pods; then: memory, what the scheduler itself finds, pending pods, polite ends."""
+    before = len(run.ledger.violations), len(run.book.violations)
+    run.make_room()
+    run.load.burst(run.load.left)
+    if not await run.settled(_SETTLE_SECONDS):
+        report.problems.append("not all pods were placed in the end")
+    leader = await run.leader()
+    await _relist_again_and_again(run, leader, report)
+    await _compare_cache(run, leader, report)
+    await asyncio.sleep(2)
+    report.problems += run.ledger.final_violations()
+    if run.load.created != run.pods:
+        report.problems.append(f"only {run.load.created} of {run.pods} pods were created")
+    codes = {replica.name: await asyncio.to_thread(replica.stop) for replica in run.replicas}
+    report.problems += [
+        f"{name} ended with code {code} when asked to stop" if code is not None else f"{name} did not stop"
+        for name, code in codes.items()
+        if code != 0
+    ]
+    report.problems += run.ledger.violations[before[0] :] + run.book.violations[before[1] :]
+    for replica in run.replicas:
+        report.problems += replica.troubles()
+    for problem in report.problems:
+        say(f"PROBLEM: {problem}")
+
+
+async def _relist_again_and_again(run: Run, leader: Replica, report: Report) -> None:
+    """What is listed again and again must not pile up."""
+    expire = FAULTS["watches expired (410)"]
+    await expire(run)
+    await run.settled(_SETTLE_SECONDS)
+    sizes = [resident(leader.pid)]
+    for _ in range(_RELISTS):
+        await expire(run)
+        await asyncio.sleep(1.5)
+        sizes.append(resident(leader.pid))
+    report.facts["megabytesOverRelists"] = [round(size, 1) for size in sizes]
+    if sizes[-1] > sizes[0] * (1 + _GROWTH):
+        report.problems.append(
+            f"memory grew from {sizes[0]:.0f} to {sizes[-1]:.0f} MB over {_RELISTS} relists"
+        )
+
+
+async def _compare_cache(run: Run, leader: Replica, report: Report) -> None:
+    """On SIGUSR2 a scheduler compares what it knows with the API server, and says so in its log."""
+    before = leader.log.stat().st_size
+    leader.send(signal.SIGUSR2)
+
+    def said() -> str:
+        with leader.log.open("rb") as log:
+            log.seek(before)
+            return log.read().decode(errors="replace")
+
+    await run.until(
+        lambda: "cache comparer finished" in said() or "cache mismatch" in said(), _COMPARED_SECONDS
+    )
+    text = said()
+    if "cache comparer finished" not in text:
+        line = next((line for line in text.splitlines() if "cache mismatch" in line), "it said nothing")
+        report.problems.append(f"{leader.name}'s cache is not what the API server says: {line[:400]}")
+
+
+def _facts(run: Run) -> dict[str, object]:
+    lives = [life for replica in run.replicas for life in replica.lives]
+    return {
+        "pods": {
+            "created": run.load.created,
+            "finished": run.load.finished,
+            "pending": len(run.ledger.pending()),
+        },
+        "bindingsSeen": run.ledger.bindings,
+        "bindingsSent": run.book.bindings,
+        "answersToBindings": dict(run.journal.answers),
+        "requests": {proxy.replica: dict(proxy.counts) for proxy in run.proxies},
+        "takeovers": run.book.takeovers,
+        "watcherRelists": run.ledger.relists,
+        "processes": [
+            {
+                "replica": life.replica,
+                "seconds": round((life.ended or time.monotonic()) - life.started, 1),
+                "code": life.code,
+                "endedByTheRun": life.wanted,
+                "megabytes": round(max((size for _, size in life.resident), default=0.0), 1),
+            }
+            for life in lives
+        ],
+    }
