@@ -50,7 +50,8 @@ def pod(i: int, kind: str) -> Json:
     if kind == "mixed":
         return pod(i, MIXED[i % len(MIXED)])
     app, group = f"app-{i % 20}", str(i // _BATCH)
-    return _named(f"{kind}-{i:06d}", {"app": app, "grp": group}, _SPECS[kind](i, app, group))
+    labels = {"app": app, "grp": group} | ({"number": str(i)} if kind == "unique" else {})
+    return _named(f"{kind}-{i:06d}", labels, _SPECS[kind](i, app, group))
 
 
 def placed_pod(name: str, node_name: str, cpu: str, priority: int, second: int) -> Json:
@@ -83,7 +84,8 @@ def _basic(i: int = 0, app: str = "", group: str = "") -> Json:
 
 
 def _unique(i: int, app: str, group: str) -> Json:
-    """Every pod asks for something else, so that nothing can be remembered from one for the next."""
+    """Every pod asks for something else (and has labels of its own), so that nothing can be remembered from
+    one for the next."""
     return _spec(cpu=f"{100 + i}m", memory=f"{500 + i}Mi")
 
 

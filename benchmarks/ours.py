@@ -44,11 +44,13 @@ def run(load: Load) -> Run:
     scheduler = Scheduler(cluster)
     pods = [decode_pod(encoded(obj)) for obj in load.pods()]
     gc.collect()
+    gc.freeze()  # as the scheduler does once it has loaded the cluster
     result = Run(pods=len(pods))
     started = time.perf_counter()
     for pod in pods:
         _schedule(scheduler, pod, result)
     result.seconds = time.perf_counter() - started
+    gc.unfreeze()
     return result
 
 
