@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from itertools import cycle, islice
 from pathlib import Path
 
 from tests.control_plane.plane import ControlPlane
@@ -95,7 +95,7 @@ async def soak(
         if not await run.settled(_START_SECONDS):
             report.problems.append(f"the first pods were not placed within {_START_SECONDS:.0f} s")
             return report
-        for number, name in enumerate(islice(cycle(_order(run, settings)), settings.faults), 1):
+        for number, name in enumerate(order(settings.faults, run.chance), 1):
             happened = await _one_fault(run, number, name, started)
             report.faults.append(happened)
             say(happened.line())
@@ -112,12 +112,12 @@ async def soak(
     return report
 
 
-def _order(run: Run, settings: Settings) -> list[str]:
-    """All faults once in the order of their weight, then again in any order; short runs keep to the first."""
+def order(count: int, chance: random.Random) -> list[str]:
+    """Every fault once, the most telling first, then again in any order."""
     names = list(FAULTS)
-    more = list(FAULTS)
-    run.chance.shuffle(more)
-    return names if settings.faults <= len(names) else [*names, *more]
+    while len(names) < count:
+        names += chance.sample(list(FAULTS), len(FAULTS))
+    return names[:count]
 
 
 async def _one_fault(run: Run, number: int, name: str, started: float) -> Happened:
