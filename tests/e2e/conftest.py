@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -25,8 +26,9 @@ def long_running_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
         with (
             scheduler(plane, folder / "log", f"--config={config}") as running,
             plane.client() as api,
+            closing(Stage(plane, api, running)) as stage,
         ):
-            yield Stage(plane, api, running)
+            yield stage
             log = running.log.read_text()
             assert "Traceback" not in log, log
 

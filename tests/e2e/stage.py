@@ -7,7 +7,9 @@ taken away when it ends, and the next begins when the scheduler has forgotten it
 from __future__ import annotations
 
 import contextlib
+import http.client
 import re
+import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,6 +69,26 @@ def apart(key: str, **labels: str) -> dict[str, Any]:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
+class _Pages:
+    """What the scheduler serves, over one connection."""
+
+    def __init__(self, port: int, token: str) -> None:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        self._connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)
+        self._headers = {"Authorization": f"Bearer {token}"}
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def call(self, path: str) -> str:
+        self._connection.request("GET", path, headers=self._headers)
+        answer = self._connection.getresponse()
+        text = answer.read().decode()
+        assert answer.status == 200, text
+        return text
+
+
 class Stage:
     """An API server with a running scheduler, as its administrator sees them."""
 
@@ -74,6 +96,7 @@ class Stage:
         self.plane = plane
         self.api = api
         self.running = running
+        self._pages = _Pages(running.port, plane.token)
         self._made: list[str] = []
         self._probes = 0
 
@@ -189,6 +212,15 @@ class Stage:
             raise AssertionError(f"not {because!r} but {self.condition(name)}") from None
         return found
 
+    def refused_in_all(self, count: int) -> None:
+        """Returns when that many pods, and no others, wait for something to happen."""
+
+        def parked() -> bool:
+            self.settle()
+            return self.waiting("unschedulable") == count and not self.waiting("active")
+
+        eventually(parked)
+
     def events(self, name: str, reason: str) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = self.api.get(EVENTS)["items"]
         uid = self.get_pod(name)["metadata"]["uid"]
@@ -202,7 +234,7 @@ class Stage:
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of the samples of that name with all these labels."""
-        text = self.running.get("/metrics", self.plane.token)[1]
+        text = self._pages.call("/metrics")
         wanted = [f'{key}="{value}"' for key, value in labels.items()]
         total = 0.0
         for found, value in re.findall(rf"^{name}(\{{.*\}})? (\S+)$", text, re.MULTILINE):
@@ -221,7 +253,7 @@ class Stage:
 
     def moves(self, since: dict[str, float]) -> dict[str, float]:
         """Which events brought pods to another place in the queue, and how often since then."""
-        text = self.running.get("/metrics", self.plane.token)[1]
+        text = self._pages.call("/metrics")
         found = re.findall(r"^scheduler_queue_incoming_pods_total(\{.*\}) (\S+)$", text, re.MULTILINE)
         return {
             key: float(count) - since.get(key, 0) for key, count in found if float(count) != since.get(key)
@@ -247,6 +279,9 @@ class Stage:
 
     # Clearing up
 
+    def close(self) -> None:
+        self._pages.close()
+
     def clear(self) -> None:
         """Pods go first, the newest first, so that nothing is tried again for what goes with them."""
         pods = [path for path in self._made if path.startswith(PODS)]
@@ -259,6 +294,6 @@ class Stage:
 
     def _forget(self, path: str) -> None:
         with contextlib.suppress(ApiError):  # what is gone already
-            if self.api.get(path)["metadata"].get("finalizers"):
+            answer = self.api.delete(f"{path}?gracePeriodSeconds=0")
+            if answer.get("metadata", {}).get("finalizers"):
                 self.api.patch(path, {"metadata": {"finalizers": None}})
-            self.api.delete(f"{path}?gracePeriodSeconds=0")

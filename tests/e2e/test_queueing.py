@@ -214,7 +214,6 @@ def devices_come(stage: Stage) -> Iterator[str]:
     stage.pod("waits", resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
     yield "0/2 nodes are available: 2 cannot allocate all claims."
     stage.change_node("two", metadata={"annotations": {"gpu": "soon"}})
-    stage.change_node("two", spec={"taints": [{"key": "soon", "effect": "PreferNoSchedule"}]})
     make_claim(stage, "other")
     yield "no devices"
     make_slice(stage, "two")
