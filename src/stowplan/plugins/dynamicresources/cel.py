@@ -3,6 +3,9 @@
 Few expressions judge many devices, so each is compiled once, and an answer holds for every device that
 looks the same to the expression: devices that differ only in attributes it does not name (a serial
 number, say) share one.
+
+What CEL needs is imported with the first expression: it would take a third of the memory of a scheduler that
+never sees one.
 """
 
 from __future__ import annotations
@@ -11,10 +14,7 @@ from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import Any
 
-import cel
-
 from stowplan.objects.devices import DeviceAttribute, DeviceCapacity
-from stowplan.plugins.dynamicresources.cellib import FUNCTIONS, quantity_value, version_value
 from stowplan.plugins.dynamicresources.celsyntax import rewrite
 from stowplan.plugins.dynamicresources.semver import SemverError
 
@@ -76,6 +76,8 @@ class SelectorDevice:
 
     def variables(self, domains: frozenset[str]) -> dict[str, Any]:
         """The value of `device`; the domains that the expression names are there even if empty."""
+        from stowplan.plugins.dynamicresources.cellib import quantity_value
+
         attributes: dict[str, dict[str, Any]] = {domain: {} for domain in domains}
         capacity: dict[str, dict[str, Any]] = {domain: {} for domain in domains}
         for (domain, name), value in self.attributes.items():
@@ -101,6 +103,8 @@ def _attribute_value(attribute: DeviceAttribute) -> Any:
         raise ValueError("unsupported attribute value")
     kind, value = known
     if kind == "version":
+        from stowplan.plugins.dynamicresources.cellib import version_value
+
         try:
             return version_value(str(value))
         except SemverError as problem:
@@ -112,6 +116,10 @@ class Selector:
     """A compiled expression."""
 
     def __init__(self, expression: str) -> None:
+        import cel
+
+        from stowplan.plugins.dynamicresources.cellib import FUNCTIONS
+
         self.expression = expression
         try:
             rewritten = rewrite(expression)
@@ -126,6 +134,7 @@ class Selector:
         self._domains = frozenset() if whole else frozenset(rewritten.domains)
         self._names = frozenset(rewritten.names) if rewritten.closed else None
         self._functions = {name: FUNCTIONS[name] for name in self._program.functions() if name in FUNCTIONS}
+        self._context = cel.Context
         self._answers: dict[Hashable, bool | str] = {}
 
     def matches(self, device: SelectorDevice) -> bool:
@@ -141,7 +150,7 @@ class Selector:
         return answer
 
     def _evaluate(self, device: SelectorDevice) -> bool | str:
-        context = cel.Context(
+        context = self._context(
             variables={"device": device.variables(self._domains)}, functions=self._functions
         )
         try:
