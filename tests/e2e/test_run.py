@@ -215,3 +215,26 @@ def test_a_second_one_takes_over(control_plane: ControlPlane, api: Client, tmp_p
             eventually(lambda: "cache comparer finished" in second.log.read_text())
             assert '"dump of a node" node="later"' in second.log.read_text()
             assert second.end(signal.SIGINT) == 0
+
+
+def test_who_loses_the_lease_ends_at_once(control_plane: ControlPlane, api: Client, tmp_path: Path) -> None:
+    lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/stolen"
+    with scheduler(control_plane, tmp_path / "log", "--leader-elect-resource-name=stolen") as running:
+        eventually(lambda: api.get(lease)["spec"].get("holderIdentity"))
+        api.patch(lease, {"spec": {"holderIdentity": "a-thief", "leaseDurationSeconds": 600}})
+        assert running.process.wait(timeout=20) == 1
+        assert "Leaderelection lost" in running.log.read_text()
+    assert api.get(lease)["spec"]["holderIdentity"] == "a-thief", "it is not ours to hand over"
+
+
+def test_one_that_waits_for_the_lease_ends_well(
+    control_plane: ControlPlane, api: Client, tmp_path: Path
+) -> None:
+    flag = "--leader-elect-resource-name=taken"
+    with scheduler(control_plane, tmp_path / "first", flag) as first:
+        eventually(lambda: "leading" in first.log.read_text())
+        with scheduler(control_plane, tmp_path / "second", flag) as second:
+            status, text = second.get("/metrics/resources", control_plane.token)
+            assert (status, text) == (200, ""), "only the one that leads has numbers"
+            assert second.end() == 0
+        assert first.end() == 0

@@ -122,6 +122,7 @@ class Process:
         sources = self.metrics.sources
         sources.pending = self.queue.counts
         sources.queued = self.queue.pods
+        sources.in_flight = lambda: self.queue.in_flight
         sources.cache = lambda: {
             "nodes": self.cluster.table.size,
             "pods": len(self.cluster.pods),

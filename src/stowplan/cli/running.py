@@ -53,17 +53,20 @@ def serve(settings: RunSettings) -> int:
 
 
 async def _run(settings: RunSettings, logs: Logs) -> int:
-    process: Process
-    if settings.shadow:
-        from stowplan.cli.shadowing import ShadowProcess
-
-        process = ShadowProcess(settings, logs)
-    else:
-        process = SchedulerProcess(settings, logs)
+    process = _build(settings, logs)
     try:
         return await process.run()
     finally:
         await process.close()
+
+
+def _build(settings: RunSettings, logs: Logs) -> Process:
+    from stowplan.cli.shadowing import ShadowProcess
+
+    try:
+        return ShadowProcess(settings, logs) if settings.shadow else SchedulerProcess(settings, logs)
+    except ValueError as problem:  # settings that only their user can say no to: a URL, times of the lease
+        raise CommandError(str(problem)) from None
 
 
 class LeaseGuardedPlanner(KubePlanner):

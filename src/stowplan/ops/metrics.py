@@ -53,6 +53,8 @@ class Sources:
     """Pods by where they are in the queue."""
     queued: Callable[[], Iterable[QueuedPod]] = tuple
     """All pods that wait."""
+    in_flight: Callable[[], int] = int
+    """Pods that were taken out of the queue and are on their way."""
     cache: Callable[[], dict[str, int]] = dict
     """Sizes of what is known of the cluster, by type: nodes, pods, assumed_pods."""
     running: Callable[[], dict[str, int]] = dict
@@ -290,6 +292,12 @@ class _FromSources(Collector):
             "[BETA] Pods that are not scheduled, by the plugin that rejected them. A pod counts for each.",
             ("plugin", "profile"),
             _rejected_by_plugin(sources.queued()),
+        )
+        yield _gauge(
+            "scheduler_inflight_events",
+            "[ALPHA] What is kept for pods on their way: their own entries.",
+            ("event",),
+            {("PodPopped",): sources.in_flight()},
         )
         yield _gauge(
             "scheduler_cache_size",

@@ -129,6 +129,33 @@ def test_what_is_wrong_is_said_and_the_code_is_1(
     assert said in text
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--master=nonsense", "'nonsense' is not the URL of an API server"),
+        ("--kubeconfig=/no/kubeconfig", "/no/kubeconfig: No such file or directory"),
+        ("--master=http://h --leader-elect-retry-period=9s", "must be longer than"),
+        ("--master=http://h --shadow --tls-cert-file=/no/c --tls-private-key-file=/no/k", "/no/c"),
+    ],
+)
+def test_what_shows_only_at_the_start_is_a_sentence_too(
+    words: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    ended = subprocess.run(
+        [sys.executable, "-m", "stowplan", "run", "--secure-port=1", *words.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ended.returncode == 1
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith("stowplan: ")
+    assert said in last
+    assert "Traceback" not in ended.stderr
+
+
 def test_everything_about_the_server(settings_of: Any, tmp_path: Path) -> None:
     authority = tmp_path / "ca.crt"
     authority.write_text("PEM")
