@@ -10,6 +10,7 @@ import platform
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from prometheus_client import (
     CollectorRegistry,
@@ -194,14 +195,6 @@ class SchedulerMetrics(Observer):
         )
         numbers = [str(number) for number in range(1, _LAST_ATTEMPTS)]
         self._waited = [waited.labels(number).observe for number in (*numbers, f"{_LAST_ATTEMPTS}+")]
-        self._point_seconds = self._histogram(
-            "framework_extension_point_duration_seconds",
-            "[STABLE] How long all plugins of an extension point took together.",
-            exponential(0.0001, 2, 12),
-            "extension_point",
-            "status",
-            "profile",
-        )
         self._point_children: dict[tuple[str, str, str], Callable[[float], None]] = {}
         self._permit_seconds = self._histogram(
             "permit_wait_duration_seconds",
@@ -216,6 +209,18 @@ class SchedulerMetrics(Observer):
             "event",
         )
         self._arrival_children: dict[tuple[str, str], Callable[[], None]] = {}
+
+    @cached_property
+    def _point_seconds(self) -> Histogram:
+        """Exists once a host times the points: an empty metric would say that nothing ever ran."""
+        return self._histogram(
+            "framework_extension_point_duration_seconds",
+            "[STABLE] How long all plugins of an extension point took together.",
+            exponential(0.0001, 2, 12),
+            "extension_point",
+            "status",
+            "profile",
+        )
 
     def _make_preemption_metrics(self) -> None:
         self._preemptions = self._counter("preemption_attempts_total", "[STABLE] Preemptions decided on.")
