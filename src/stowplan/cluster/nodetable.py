@@ -69,6 +69,8 @@ class NodeTable:
         self.usage_log = ChangeLog()
         self.all_usage: IntColumn = np.zeros((len(_FIXED), self.capacity), np.int64)
         self.all_allocatable: IntColumn = np.zeros((len(_FIXED), self.capacity), np.int64)
+        self.all_free: IntColumn = np.zeros((len(_FIXED), self.capacity), np.int64)
+        """The difference, because every filter wants to know it. Negative where there is too much."""
         self._taint_numbers: IntColumn = np.zeros(self.capacity, np.int64)
         self._unschedulable: Mask = np.zeros(self.capacity, np.bool_)
         self._labels: dict[str, LabelColumn] = {}
@@ -156,6 +158,7 @@ class NodeTable:
         self._widen()
         self.all_allocatable[:, row] = 0
         self.all_allocatable[numbers, row] = list(amounts.values())
+        self.all_free[:, row] = self.all_allocatable[:, row] - self.all_usage[:, row]
         self._taint_numbers[row] = self.taints.number(node.spec.taints)
         self._unschedulable[row] = node.spec.unschedulable
         for column in self._labels.values():
@@ -177,10 +180,12 @@ class NodeTable:
     def add_usage(self, pod: Pod, row: int) -> None:
         usage = self.usage_of(pod)
         self.all_usage[: len(usage), row] += usage
+        self.all_free[: len(usage), row] -= usage
 
     def remove_usage(self, pod: Pod, row: int) -> None:
         usage = self.usage_of(pod)
         self.all_usage[: len(usage), row] -= usage
+        self.all_free[: len(usage), row] += usage
 
     def usage_of(self, pod: Pod) -> IntColumn:
         """What one placed pod adds to each column: computed once per shape."""
@@ -206,11 +211,13 @@ class NodeTable:
             empty = np.zeros((missing, self.capacity), np.int64)
             self.all_usage = np.vstack([self.all_usage, empty])
             self.all_allocatable = np.vstack([self.all_allocatable, empty])
+            self.all_free = np.vstack([self.all_free, empty])
 
     def _grow(self, capacity: int) -> None:
         self.capacity = capacity
         self.all_usage = grown(self.all_usage, capacity)  # type: ignore[assignment]
         self.all_allocatable = grown(self.all_allocatable, capacity)  # type: ignore[assignment]
+        self.all_free = grown(self.all_free, capacity)  # type: ignore[assignment]
         self._taint_numbers = grown(self._taint_numbers, capacity)  # type: ignore[assignment]
         self._unschedulable = grown(self._unschedulable, capacity)  # type: ignore[assignment]
         for column in self._labels.values():

@@ -130,6 +130,10 @@ class Nodes:
         """The sum of what the placed pods request."""
         return self._column(self.table.all_usage, self.table.resources.find(resource))
 
+    def free(self, resource: str) -> IntColumn:
+        """What is allocatable and not requested; negative where there is too much on a node."""
+        return self._column(self.table.all_free, self.table.resources.find(resource))
+
     @property
     def pod_count(self) -> IntColumn:
         return self._column(self.table.all_usage, PODS)

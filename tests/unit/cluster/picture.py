@@ -31,6 +31,7 @@ def picture(cluster: Cluster) -> dict[str, Any]:
             name: {
                 "allocatable": {r: nodes.allocatable(r)[i].item() for r in RESOURCES},
                 "requested": {r: nodes.requested(r)[i].item() for r in RESOURCES},
+                "free": {r: nodes.free(r)[i].item() for r in RESOURCES},
                 "nonzero": [column[i].item() for column in nodes.nonzero_requested],
                 "count": nodes.pod_count[i].item(),
                 "pods": {pod.uid: pod for pod in nodes[i].pods},

@@ -109,8 +109,7 @@ class Judge:
         used = [np.where(lesser, ranking.amounts(r, rows, depth), 0) for r in self._resources]
         room = []
         for i, (resource, amount) in enumerate(self.need.amounts):
-            free = self._table.all_allocatable[resource, rows] - self._table.all_usage[resource, rows]
-            free += used[i].sum(axis=0) - amount
+            free = self._table.all_free[resource, rows] + used[i].sum(axis=0) - amount
             room.append(free if promised is None else free - promised[i])
         fits = lesser.any(axis=0)
         outcome = np.where(fits, NO_ROOM, NOBODY_LESSER)
@@ -159,10 +158,7 @@ class Judge:
             return NOBODY_LESSER
         lesser = ranked[first:]
         used = [self._used(number) for number in self._ranking.usages(row, first)]
-        room = [
-            self._table.all_allocatable.item(r, row) - self._table.all_usage.item(r, row) - amount
-            for r, amount in self.need.amounts
-        ]
+        room = [self._table.all_free.item(r, row) - amount for r, amount in self.need.amounts]
         room = [free + sum(column) for free, column in zip(room, zip(*used, strict=True), strict=True)]
         if promised is not None:
             room = [free - taken for free, taken in zip(room, promised, strict=True)]

@@ -184,14 +184,17 @@ class JudgedRows:
         """Asks the plugin itself what is lacking, with all that could be freed already gone."""
         if not rows.size:
             return
-        usage = self._search.cluster.table.all_usage
+        table = self._search.cluster.table
         resources = np.array([resource for resource, _ in self._rule.need.amounts])
+        where = np.ix_(resources, rows)
         freed = self._judge.freed(rows)
-        usage[np.ix_(resources, rows)] -= freed
+        table.all_usage[where] -= freed
+        table.all_free[where] += freed
         try:
             verdict = self._ask(self._rule.plugin, rows)
         finally:
-            usage[np.ix_(resources, rows)] += freed
+            table.all_usage[where] += freed
+            table.all_free[where] -= freed
         _note_verdict(verdict, verdict.codes != 0, findings)
 
     def _note_rest(self, rest: Mask, findings: Findings) -> None:

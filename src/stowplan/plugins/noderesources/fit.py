@@ -140,14 +140,13 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if len(needs.needs) > _MOST_BITS:
             return Verdict.of([self.filter_node(state, pod, node) for node in nodes])
         codes = np.zeros(len(nodes), np.int64)
-        _note(codes, nodes.pod_count >= nodes.allocatable("pods"), _TOO_MANY)
+        _note(codes, nodes.free("pods") <= 0, _TOO_MANY)
         for need in needs.needs:
-            offered = nodes.allocatable(need.resource)
-            lacking = offered - nodes.requested(need.resource) < need.amount
+            lacking = nodes.free(need.resource) < need.amount
             if need.replaceable and self._classes.class_of(need.resource):
-                lacking &= offered > 0
+                lacking &= nodes.allocatable(need.resource) > 0
             if _note(codes, lacking, need.bit):
-                _note(codes, lacking & (offered < need.amount), _HOPELESS)
+                _note(codes, lacking & (nodes.allocatable(need.resource) < need.amount), _HOPELESS)
         return Verdict(codes, needs.status_of)
 
     def room_needed(self, state: CycleState, pod: Pod) -> dict[str, int] | None:

@@ -41,12 +41,12 @@ class Strategy:
         return sum([score * weight for score, weight in scores]) // weights if weights else 0
 
     def all_together(self, scores: Column, weights: Sequence[int], missing: Mask | None) -> IntColumn:
-        """`together` in columns. Scores are so small that dividing them in floats rounds no quotient up to
-        a whole number."""
+        """`together` in columns; `scores` are overwritten. They are so small that dividing them in floats
+        rounds no quotient up to a whole number."""
         if missing is None:
-            total = scores[0] * weights[0]
+            total = scores[0] if weights[0] == 1 else scores[0] * weights[0]
             for score, weight in zip(scores[1:], weights[1:], strict=True):
-                total += score * weight
+                total += score if weight == 1 else score * weight
             mean: FloatColumn = total / sum(weights)
         else:
             total, counted = _weighted(scores, weights, ~missing)
