@@ -26,7 +26,7 @@ from stowplan.engine.scheduler import Scheduler
 from stowplan.framework.contract import PODS_TO_ACTIVATE
 from stowplan.framework.decision import Decision
 from stowplan.framework.profile import Profile
-from stowplan.framework.status import Status
+from stowplan.framework.status import Code, Status
 from stowplan.framework.waiting import WaitingPod
 from stowplan.objects import Pod
 from stowplan.queue.queue import SchedulingQueue
@@ -186,10 +186,16 @@ class LiveScheduler:
         placed = cluster.assume(pod, node_name)
         cluster.nominations.remove(pod.uid)
         journey = Journey(queued, profile, decision, placed, node_name, started)
+        now = self.core.host.now
+        began = now()
         status = run_reserve(profile, decision.state, pod, node_name)
+        self._timed(profile, "Reserve", status, now() - began)
         if status is None:
+            began = now()
             permission = run_permit(profile, decision.state, pod, node_name)
             status = permission.status
+            if profile.permits:
+                self._timed(profile, "Permit", status, now() - began)
             if status is None:
                 if permission.waits:
                     self._hold_back(journey, permission.waits)
@@ -259,11 +265,22 @@ class LiveScheduler:
                 return status
         journey.permitted = True
         self.queue.done(pod.uid)
-        status = await run_pre_bind(plan, state, pod, name)
-        if status is not None:
-            return status
+        if plan.groups:
+            began = self.core.host.now()
+            status = await run_pre_bind(plan, state, pod, name)
+            self._timed(journey.profile, "PreBind", status, self.core.host.now() - began)
+            if status is not None:
+                return status
         self.evictions.binding_sent(pod)
-        return await run_bind(journey.profile, state, pod, name)
+        began = self.core.host.now()
+        status = await run_bind(journey.profile, state, pod, name)
+        self._timed(journey.profile, "Bind", status, self.core.host.now() - began)
+        return status
+
+    def _timed(self, profile: Profile, point: str, status: Status | None, seconds: float) -> None:
+        self.observer.point(
+            profile.name, point, (Code.SUCCESS if status is None else status.code).label, seconds
+        )
 
     async def _announce(self, pod: Pod, node_name: str) -> None:
         """Lets the world know where the pod is expected, because getting there may take a while."""
@@ -284,7 +301,9 @@ class LiveScheduler:
             note=f"Successfully assigned {pod.key} to {journey.node_name}",
         )
         self.observer.attempted(profile.name, "scheduled", now - journey.started)
-        self.observer.bound(profile.name, queued.attempts, now - queued.initial_attempt)
+        self.observer.bound(
+            profile.name, queued.attempts, now - queued.initial_attempt, after_flush=queued.after_flush
+        )
         if profile.post_binds:
             for words in await run_post_bind(profile, journey.decision.state, pod, journey.node_name):
                 log.error("%s: %s", pod.key, words)

@@ -12,8 +12,11 @@ class Observer:
     def decided(self, seconds: float) -> None:
         """A decision was made, one way or the other."""
 
-    def bound(self, profile: str, attempts: int, since_first_seen: float) -> None:
-        """A pod got its node."""
+    def bound(
+        self, profile: str, attempts: int, since_first_seen: float, *, after_flush: bool = False
+    ) -> None:
+        """A pod got its node; `after_flush` when it was tried only because it had been left alone for so
+        long, which tells of a hint that is missing."""
 
     def point(self, profile: str, point: str, status: str, seconds: float) -> None:
         """All plugins of an extension point were run."""

@@ -109,7 +109,11 @@ class SchedulerMetrics(Observer):
     def decided(self, seconds: float) -> None:
         self._algorithm_seconds.observe(seconds)
 
-    def bound(self, profile: str, attempts: int, since_first_seen: float) -> None:
+    def bound(
+        self, profile: str, attempts: int, since_first_seen: float, *, after_flush: bool = False
+    ) -> None:
+        if after_flush:
+            self._after_flush.inc()
         self._attempts_needed.observe(attempts)
         self._waited[min(attempts, _LAST_ATTEMPTS) - 1](since_first_seen)
 
@@ -195,6 +199,10 @@ class SchedulerMetrics(Observer):
         )
         numbers = [str(number) for number in range(1, _LAST_ATTEMPTS)]
         self._waited = [waited.labels(number).observe for number in (*numbers, f"{_LAST_ATTEMPTS}+")]
+        self._after_flush = self._counter(
+            "pod_scheduled_after_flush_total",
+            "[ALPHA] Pods bound after they were tried only because nothing had helped them for long.",
+        )
         self._point_children: dict[tuple[str, str, str], Callable[[float], None]] = {}
         self._permit_seconds = self._histogram(
             "permit_wait_duration_seconds",

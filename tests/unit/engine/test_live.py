@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from stowplan.engine.observer import Observer
 from stowplan.framework import (
     CycleState,
     PermitPlugin,
@@ -161,6 +162,31 @@ def test_a_failure_at_any_point_is_taken_back_and_the_pod_tried_again(point: str
             failed = order[: order.index(point) + 1]
             assert Trail.trail == [*failed, "unreserve", *order]
             assert world.live.core.cluster.nodes.requested("cpu").tolist() == [1000]
+
+    run(test())
+
+
+class Timekeeper(Observer):
+    """Notes which points were timed, and how they ended."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[str, str, str]] = []
+
+    def point(self, profile: str, point: str, status: str, seconds: float) -> None:
+        assert seconds >= 0
+        self.points.append((profile, point, status))
+
+
+def test_the_points_from_reserve_on_are_timed() -> None:
+    async def test() -> None:
+        async with running(make_world(nodes(1), plugins=[Trail])) as world:
+            timekeeper = Timekeeper()
+            world.live.observer = timekeeper
+            world.add(make_pod("p").labels({"fails-at": "prebind"}))
+            await world.until(lambda: world.node_of("p") == "n0", 6)
+            first = ["Reserve", "Permit", "PreBind"]
+            assert [point for _, point, _ in timekeeper.points] == [*first, *first, "Bind"]
+            assert [status for _, _, status in timekeeper.points][2:4] == ["Error", "Success"]
 
     run(test())
 
