@@ -2,7 +2,7 @@ import pytest
 
 from stowplan.objects import HostPort, Pod
 from stowplan.objects.pod import NO_STATUS
-from stowplan.testing.builders import make_pod
+from stowplan.testing.builders import PodBuilder, make_pod
 
 
 def test_pods_of_one_shape_share_their_spec_and_what_follows_from_it() -> None:
@@ -23,6 +23,42 @@ def test_pods_that_a_scheduler_can_tell_apart_have_different_shapes() -> None:
         make_pod("b").spec(nodeSelector={}),
     ):
         assert other.build().spec is not base.spec
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        make_pod("b").priority(1),
+        make_pod("b").tolerate("x"),
+        make_pod("b").pvc("data"),
+        make_pod("b").spec(nodeSelector={}),
+        make_pod("b").spec(hostNetwork=True),
+        make_pod("b").spec(overhead={"cpu": "1"}),
+        make_pod("b").spec(resources={"requests": {"cpu": "1"}}),
+        make_pod("b").container().container(),
+        make_pod("b").container(init=True),
+        make_pod("b").image("other"),
+        make_pod("b").host_port(80),
+        make_pod("b").requests(cpu="1"),
+        make_pod("b").requests({"example.com/gpu": 1}),
+        make_pod("b").prefer_nodes(5, "disk", "ssd"),
+        make_pod("b").spread("zone", app="a"),
+        make_pod("b").pod_affinity("zone", app="a"),
+    ],
+)
+def test_pods_are_of_different_templates_by_anything_but_amounts(other: PodBuilder) -> None:
+    assert other.build().spec.template != make_pod("a").build().spec.template
+
+
+def test_amounts_of_resources_do_not_make_a_template() -> None:
+    def pod(cpu: str) -> PodBuilder:
+        builder = make_pod("a").container(resources={"requests": {"cpu": cpu}, "limits": {"cpu": cpu}})
+        builder.container(init=True, resources={"requests": {"cpu": cpu}})
+        return builder.spec(overhead={"cpu": cpu}, resources={"requests": {"cpu": cpu}})
+
+    one, two = pod("1").build().spec, pod("2").build().spec
+    assert one is not two
+    assert one.template == two.template
 
 
 def test_volumes_that_do_not_matter_do_not_make_a_shape() -> None:

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from decimal import ROUND_UP, Decimal
 from fractions import Fraction
 from math import ceil
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from stowplan.objects.quantity import (
     INT64_MAX,
     QuantityError,
+    _parsed,
     milli_value,
     nano_value,
     resource_amounts,
@@ -111,3 +113,15 @@ def test_exponents_agree_with_decimal(number: str, exponent: int, letter: str) -
 @given(number=st.floats(min_value=0, max_value=1e15))
 def test_numbers_count_as_they_are_written(number: float) -> None:
     assert value(number) == ceil(Fraction(repr(number)))
+
+
+@given(st.text("0123456789.+-eEnumkKMGTPi \u0664", max_size=8))
+def test_the_quick_way_for_plain_quantities_says_the_same(text: str) -> None:
+    assert _answer(nano_value, text) == _answer(lambda text: _parsed(text, 9), text)
+
+
+def _answer(read: Callable[[str], int], text: str) -> int | str:
+    try:
+        return read(text)
+    except QuantityError as problem:
+        return str(problem)
