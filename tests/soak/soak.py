@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -23,6 +24,9 @@ _RELISTS = 8
 _GROWTH = 0.04
 """The share that memory may grow by while everything is listed again and again, after the first times."""
 _COMPARED_SECONDS = 30.0
+COMPARED = "cache comparer finished", "cache mismatch"
+_MOST_TASKS = 60
+"""About twenty kinds are followed, and a few more things go on. Pods on their way have a task each."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,7 @@ async def _finish(run: Run, report: Report, say: Callable[[str], None]) -> None:
         report.problems.append("not all pods were placed in the end")
     leader = await run.leader()
     await _relist_again_and_again(run, leader, report)
-    await _compare_cache(run, leader, report)
+    await _ask_itself(run, leader, report)
     await asyncio.sleep(2)
     report.problems += run.ledger.final_violations()
     if run.load.created != run.pods:
@@ -190,8 +194,8 @@ async def _relist_again_and_again(run: Run, leader: Replica, report: Report) -> 
         report.problems.append(f"memory grew from {base} to {sizes[-1]} MB over {_RELISTS} relists")
 
 
-async def _compare_cache(run: Run, leader: Replica, report: Report) -> None:
-    """On SIGUSR2 a scheduler compares what it knows with the API server, and says so in its log."""
+async def _ask_itself(run: Run, leader: Replica, report: Report) -> None:
+    """On SIGUSR2 a scheduler says what it knows, and compares that with the API server."""
     before = leader.log.stat().st_size
     leader.send(signal.SIGUSR2)
 
@@ -200,13 +204,23 @@ async def _compare_cache(run: Run, leader: Replica, report: Report) -> None:
             log.seek(before)
             return log.read().decode(errors="replace")
 
-    await run.until(
-        lambda: "cache comparer finished" in said() or "cache mismatch" in said(), _COMPARED_SECONDS
-    )
-    text = said()
-    if "cache comparer finished" not in text:
-        line = next((line for line in text.splitlines() if "cache mismatch" in line), "it said nothing")
-        report.problems.append(f"{leader.name}'s cache is not what the API server says: {line[:400]}")
+    await run.until(lambda: any(each in said() for each in COMPARED), _COMPARED_SECONDS)
+    report.facts["itself"], problems = judge_dump(said())
+    report.problems += [f"{leader.name}: {problem}" for problem in problems]
+
+
+def judge_dump(text: str) -> tuple[dict[str, int], list[str]]:
+    """What a scheduler at rest says about itself, and what of it should not be."""
+    found = {name: int(value) for name, value in re.findall(r"\b(tasks|assumed|inFlight)=(\d+)", text)}
+    problems = [
+        f"at rest, {name} is {found.get(name)}" for name in ("assumed", "inFlight") if found.get(name) != 0
+    ]
+    if found.get("tasks", _MOST_TASKS + 1) > _MOST_TASKS:
+        problems.append(f"{found.get('tasks')} tasks are alive at rest, more than {_MOST_TASKS}")
+    if COMPARED[0] not in text:
+        line = next((line for line in text.splitlines() if COMPARED[1] in line), "it said nothing")
+        problems.append(f"its cache is not what the API server says: {line[:400]}")
+    return found, problems
 
 
 def _facts(run: Run) -> dict[str, object]:

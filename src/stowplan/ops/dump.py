@@ -82,6 +82,7 @@ async def dump(
 ) -> Mismatch:
     """Writes everything to the log, and returns what differs from what `fetch` gets. The world goes on
     meanwhile, so a difference counts only if it is still there when asked again a little later."""
+    log.info("dump of the process", extra={"tasks": len(asyncio.all_tasks())})
     async for message, details in _all(cluster, queue):
         log.info(message, extra=details)
     if fetch is None:

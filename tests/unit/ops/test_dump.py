@@ -71,6 +71,7 @@ def test_everything_known_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> N
     queued = [each for each in details if each["msg"] == "dump of a queued pod"]
     assert [(each["pod"], each["place"]) for each in queued] == [("default/waiting", "active")]
     assert any(each["msg"] == "dump of an assumed pod" for each in details)
+    assert [each["tasks"] for each in details if each["msg"] == "dump of the process"] == [1]
 
 
 def test_a_difference_counts_when_it_stays(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,7 +15,7 @@ from tests.soak.load import NODE_CPU, PODS_PER_NODE, pod
 from tests.soak.proxy import Exchange, Request, Treatment
 from tests.soak.replicas import Life, Replica
 from tests.soak.run import Journal
-from tests.soak.soak import Happened, Report, Settings, order
+from tests.soak.soak import COMPARED, Happened, Report, Settings, judge_dump, order
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
@@ -107,3 +107,17 @@ def test_a_run_is_good_only_with_all_faults_and_nothing_wrong() -> None:
     assert not Report(settings, [good], ["memory grew"]).good
     assert json.loads(Report(settings, [good]).encoded())["good"] is True
     assert "NOT SETTLED" in late.line() and "VIOLATION: 5 pods" in late.line()
+
+
+@pytest.mark.parametrize(
+    ("said", "problems"),
+    [
+        (f'tasks=25\nassumed=0\ninFlight=0\n"{COMPARED[0]}"', 0),
+        (f'tasks=900\nassumed=0\ninFlight=0\n"{COMPARED[0]}"', 1),
+        (f'tasks=25\nassumed=3\ninFlight=1\n"{COMPARED[0]}"', 2),
+        (f'tasks=25\nassumed=0\ninFlight=0\n"{COMPARED[1]}" missedPods=["a"]', 1),
+        ("", 4),
+    ],
+)
+def test_a_scheduler_at_rest_has_nothing_under_way_and_knows_the_truth(said: str, problems: int) -> None:
+    assert len(judge_dump(said)[1]) == problems
