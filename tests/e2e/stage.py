@@ -31,7 +31,7 @@ BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
-PATIENCE = 60.0
+PATIENCE = 10.0
 """How long to wait for what must happen. Long, for slow machines; less than the five minutes after which a
 pod is tried again in any case."""
 
