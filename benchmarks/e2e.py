@@ -23,7 +23,7 @@ from benchmarks import e2e_measure as measure
 from benchmarks.e2e_loads import Batch, Load, Ready, Steady, filling, loads, node_posts, pod_posts
 from benchmarks.e2e_measure import Bench, Figures
 from benchmarks.e2e_server import PODS, Server
-from benchmarks.e2e_sides import Side, stowplan, upstream, works, write_config
+from benchmarks.e2e_sides import Side, install, stowplan, upstream, works, write_config
 from benchmarks.e2e_table import header, lines
 from tests.control_plane import binaries
 from tests.control_plane.plane import Options, start
@@ -127,8 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _sides(names: Sequence[str]) -> list[Side]:
     known = {side.name: side for side in (upstream(), stowplan())}
     chosen = [known[name] for name in names]
-    if "stowplan" in names and not works(known["stowplan"].command):
-        raise SystemExit("`stowplan run --help` fails, so there is nothing to measure; see --sides")
+    if "stowplan" in names:
+        install()
+        if not works(known["stowplan"].command):
+            raise SystemExit("`stowplan run --help` fails, so there is nothing to measure; see --sides")
     return chosen
 
 

@@ -39,6 +39,7 @@ class Side:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                env=_environ(),
             )
         return Running(self, process, log)
 
@@ -88,9 +89,20 @@ def stowplan() -> Side:
     return Side("stowplan", (sys.executable, "-m", "stowplan", "run"), JSON)
 
 
+def _environ() -> dict[str, str]:
+    """Ours, but with compiled modules kept, as they are wherever a package is installed."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def install() -> None:
+    """Compiles our own modules, as an installer would."""
+    package = Path(__file__).parents[1] / "src" / "stowplan"
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(package)], check=True, env=_environ())
+
+
 def works(command: Sequence[str]) -> bool:
     """Whether a program knows how to start at all."""
-    asked = subprocess.run([*command, "--help"], check=False, capture_output=True)
+    asked = subprocess.run([*command, "--help"], check=False, capture_output=True, env=_environ())
     return asked.returncode == 0
 
 
