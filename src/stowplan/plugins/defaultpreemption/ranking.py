@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +9,7 @@ from stowplan.cluster import Cluster, IntColumn
 from stowplan.cluster.columns import grown
 from stowplan.cluster.nodetable import NodeTable
 from stowplan.objects import Pod, PodSpec
+from stowplan.objects.requests import uses_what_it_declares
 from stowplan.plugins.defaultpreemption.victims import by_importance, start_of
 
 NOBODY = 2**40
@@ -45,7 +44,7 @@ class Ranking:
         self._amounts: IntColumn = np.zeros((1, 1), np.int64)
         self._amount_rows: list[tuple[int, ...]] = [()]
         self._numbers: dict[tuple[int, ...], int] = {(): 0}
-        self._number_of: WeakKeyDictionary[PodSpec, int] = WeakKeyDictionary()
+        self._number_of: dict[PodSpec, int] = {}
         self.pods.clear()
         self.generation += 1
 
@@ -103,7 +102,8 @@ class Ranking:
         self._node_position, self._usage_position = table.node_log.position, table.usage_log.position
 
     def _too_many_usages(self) -> bool:
-        return len(self._amount_rows) > _FEW_USAGES + 2 * len(self._cluster.pods)
+        most = _FEW_USAGES + 2 * len(self._cluster.pods)
+        return len(self._amount_rows) > most or len(self._number_of) > most
 
     def _sort(self, row: int) -> None:
         pods = by_importance(self._cluster.table.pods[row].values())
@@ -119,7 +119,7 @@ class Ranking:
         self._starts[:count, row] = [start_of(pod) for pod in pods]
 
     def _usage_number(self, pod: Pod) -> int:
-        shared = not pod.status.container_statuses and not pod.status.init_container_statuses
+        shared = uses_what_it_declares(pod)
         if shared and (known := self._number_of.get(pod.spec)) is not None:
             return known
         amounts = tuple(self._cluster.table.usage_of(pod).tolist())

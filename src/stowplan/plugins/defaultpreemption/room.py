@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from stowplan.plugins.defaultpreemption.trial import NO_VICTIMS, no_victim_neede
 from stowplan.plugins.defaultpreemption.victims import Candidate
 
 
-@runtime_checkable
 class AsksForRoom(Protocol):
     """A filter that rejects a node if and only if some amounts are not free there."""
 
@@ -40,6 +39,10 @@ class RoomRule(NamedTuple):
     """The filters behind it, which read the node alone: nobody has asked them about a node without room."""
 
 
+def _asks_for_room(plugin: object) -> TypeGuard[AsksForRoom]:
+    return hasattr(plugin, "room_needed")  # much quicker than a check of the protocol
+
+
 def room_rule(profile: Profile, state: CycleState, pod: Pod) -> RoomRule | None:
     """The rule, when removing pods can change nothing but room; None when another filter minds them."""
     found: tuple[FilterPlugin, int, dict[str, int]] | None = None
@@ -51,7 +54,7 @@ def room_rule(profile: Profile, state: CycleState, pod: Pod) -> RoomRule | None:
             if found is not None:
                 later.append(plugin)
             continue
-        amounts = plugin.room_needed(state, pod) if isinstance(plugin, AsksForRoom) else None
+        amounts = plugin.room_needed(state, pod) if _asks_for_room(plugin) else None
         if amounts is None or found is not None:
             return None
         found = plugin, number, amounts
