@@ -31,7 +31,7 @@ BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
-PATIENCE = 10.0
+PATIENCE = 60.0
 """How long to wait for what must happen. Long, for slow machines; less than the five minutes after which a
 pod is tried again in any case."""
 
@@ -92,10 +92,13 @@ class _Pages:
 class Stage:
     """An API server with a running scheduler, as its administrator sees them."""
 
-    def __init__(self, plane: ControlPlane, api: Client, running: Running) -> None:
+    def __init__(
+        self, plane: ControlPlane, api: Client, running: Running, scheduler: str = "stowplan"
+    ) -> None:
         self.plane = plane
         self.api = api
         self.running = running
+        self.scheduler = scheduler
         self._pages = _Pages(running.port, plane.token)
         self._made: list[str] = []
         self._probes = 0
@@ -108,6 +111,10 @@ class Stage:
         made = self.api.create(collection, {"metadata": metadata, **body})
         self._made.append(f"{collection}/{name}")
         return made
+
+    def adopt(self, path: str) -> None:
+        """What somebody else made for the test goes with it as well."""
+        self._made.append(path)
 
     def node(
         self,
@@ -137,7 +144,7 @@ class Stage:
         cpu: str = "",
         labels: dict[str, str] | None = None,
         requests: dict[str, str] | None = None,
-        scheduler: str = "stowplan",
+        scheduler: str = "",
         **spec: Any,
     ) -> dict[str, Any]:
         asked = {**({"cpu": cpu} if cpu else {}), **(requests or {})}
@@ -145,7 +152,7 @@ class Stage:
         if limits := {key: value for key, value in asked.items() if "/" in key}:
             container["resources"]["limits"] = limits
         container.update(spec.pop("container", {}))
-        spec = {"schedulerName": scheduler, "terminationGracePeriodSeconds": 30, **spec}
+        spec = {"schedulerName": scheduler or self.scheduler, "terminationGracePeriodSeconds": 30, **spec}
         spec.setdefault("containers", [container])
         return self.make(PODS, name, metadata={"labels": labels or {}}, spec=spec)
 
@@ -190,7 +197,10 @@ class Stage:
 
     def placed(self, name: str) -> str:
         """The node of the pod, as soon as it has one."""
-        found: str = eventually(lambda: self.node_of(name))
+        try:
+            found: str = eventually(lambda: self.node_of(name))
+        except AssertionError:
+            raise AssertionError(f"{name} has no node: {self.get_pod(name)['status']}") from None
         return found
 
     def condition(self, name: str, type: str = "PodScheduled") -> dict[str, Any]:
@@ -248,8 +258,8 @@ class Stage:
     def waiting(self, queue: str) -> float:
         return self.metric("scheduler_pending_pods", queue=queue)
 
-    def attempts(self, profile: str = "stowplan") -> float:
-        return self.metric("scheduler_schedule_attempts_total", profile=profile)
+    def attempts(self, profile: str = "") -> float:
+        return self.metric("scheduler_schedule_attempts_total", profile=profile or self.scheduler)
 
     def moves(self, since: dict[str, float]) -> dict[str, float]:
         """Which events brought pods to another place in the queue, and how often since then."""
