@@ -203,6 +203,10 @@ class Stage:
             raise AssertionError(f"{name} has no node: {self.get_pod(name)['status']}") from None
         return found
 
+    def placed_in_all(self, names: list[str], nodes: list[str]) -> None:
+        """Returns when the pods are on these nodes, whichever is where; "" stands for none."""
+        eventually(lambda: sorted(map(self.node_of, names)) == nodes)
+
     def condition(self, name: str, type: str = "PodScheduled") -> dict[str, Any]:
         conditions: list[dict[str, Any]] = self.get_pod(name)["status"].get("conditions", [])
         return next((each for each in conditions if each["type"] == type), {})
@@ -232,9 +236,10 @@ class Stage:
         eventually(parked)
 
     def events(self, name: str, reason: str) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = self.api.get(EVENTS)["items"]
         uid = self.get_pod(name)["metadata"]["uid"]
-        return [each for each in items if each["regarding"]["uid"] == uid and each["reason"] == reason]
+        wanted = f"regarding.uid={uid},reason={reason}"
+        items: list[dict[str, Any]] = self.api.get(f"{EVENTS}?fieldSelector={wanted}")["items"]
+        return items
 
     def kubectl(self, *words: str) -> str:
         program = [f"{binaries.folder()}/kubectl", f"--kubeconfig={self.plane.kubeconfig}"]

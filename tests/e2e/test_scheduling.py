@@ -325,10 +325,11 @@ def test_nodes_that_come_and_go(stage: Stage) -> None:
     for number in range(6):
         stage.pod(f"p{number}", cpu="1")
     stage.node("first", cpu="2")
-    stage.refused_in_all(4)
-    on_first = [f"p{n}" for n in range(6) if stage.node_of(f"p{n}") == "first"]
-    assert len(on_first) == 2
+    names = [f"p{number}" for number in range(6)]
+    stage.placed_in_all(names, ["", "", "", "", "first", "first"])
+    on_first = [name for name in names if stage.node_of(name)]
     stage.node("second", cpu="2")
+    stage.placed_in_all(names, ["", "", "first", "first", "second", "second"])
     stage.refused_in_all(2)
 
     stage.delete("/api/v1/nodes/first")
@@ -339,8 +340,8 @@ def test_nodes_that_come_and_go(stage: Stage) -> None:
     assert stage.waiting("unschedulable") + stage.waiting("backoff") == 2
 
     stage.node("first", cpu="2")  # the same name again, another node
-    left = [f"p{n}" for n in range(6) if f"p{n}" not in on_first]
-    assert sorted(map(stage.placed, left)) == ["first", "first", "second", "second"]
+    left = [name for name in names if name not in on_first]
+    stage.placed_in_all(left, ["first", "first", "second", "second"])
 
 
 def test_a_node_that_goes_while_pods_are_placed_on_it(stage: Stage) -> None:
