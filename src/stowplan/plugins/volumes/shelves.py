@@ -137,10 +137,12 @@ class Shelf:
         return self._free.setdefault(kind_of(volume), FreeVolumes()).slots(volume)
 
     def promised_to(self, claim: PersistentVolumeClaim, demand: Demand) -> list[PersistentVolume]:
-        """The volumes that name the claim and are good enough for it."""
+        """The volumes that name the claim and are good enough for it, by name: which comes first must not
+        depend on the order in which they were promised."""
+        promised = sorted(self._promised.get(claim.key, {}).items())
         return [
             volume
-            for volume in self._promised.get(claim.key, {}).values()
+            for _, volume in promised
             if is_promised_to(volume, claim) and demand.met_when_promised(kind_of(volume))
         ]
 

@@ -72,6 +72,21 @@ def test_what_is_kept_is_what_would_be_found_now(history: list[list[tuple[Any, .
         assert offered(shelves, cluster) == offered(Shelves(volumes), cluster)
 
 
+def test_the_order_of_promises_does_not_matter() -> None:
+    cluster = world(
+        a_volume("v1", storage_class="other"), a_volume("v2", storage_class="other"), nodes={"na": {}}
+    )
+    volumes: Assumed[PersistentVolume] = Assumed(cluster.volumes)
+    shelves = Shelves(volumes)
+    for name in ("v2", "v1"):
+        stored = cluster.volumes.get(name)
+        assert stored is not None
+        volumes.assume(stored, bound_to(stored, OTHER))
+        shelves.of_class("other")
+    matching = Matching(shelves, cluster.nodes)
+    assert [matching.volume(number).name for number in matching.choose(OTHER).tolist()] == ["v1"]
+
+
 def test_an_assumed_object_ends_with_the_next_version_or_when_it_is_restored() -> None:
     before = a_volume("v")
     cluster = world(before, nodes={})
