@@ -1,7 +1,8 @@
-"""Checks that every command in the given pages' code blocks exists.
+"""Checks that every command in the given pages exists.
 
 Pages rot silently: a target is renamed, a subcommand goes away. This reads the fenced shell blocks of each
-page and looks up `make TARGET`, `stowplan COMMAND`, `python -m MODULE` and the paths of scripts and tests.
+page and the commands named in its sentences and tables, and looks up `make TARGET`, `stowplan COMMAND`,
+`python -m MODULE` and the paths of scripts and tests.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SHELL_BLOCK = re.compile(
     r"^(?P<indent> *)```(?:sh|bash|shell|console)\n(?P<body>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL
 )
+FENCED = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
+IN_A_SENTENCE = re.compile(r"`((?:make|(?:\.venv/bin/)?(?:stowplan|python3?)) [^`\n]+)`")
 PYTHON = re.compile(r"(.*/)?python3?$")
 # Modules that come with Python or with a pinned dependency.
 FOREIGN_MODULES = {"pip", "pytest", "venv"}
@@ -48,7 +51,15 @@ def check(text: str, root: Path) -> Iterator[str]:
 
 
 def commands(text: str) -> Iterator[Line]:
-    """Each command of each shell block, without prompt, comment and continuation."""
+    """Each command of each shell block and sentence, without prompt, comment and continuation."""
+    yield from _in_blocks(text)
+    prose = FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)
+    for number, line in enumerate(prose.splitlines(), 1):
+        for command in IN_A_SENTENCE.findall(line):
+            yield from (Line(number, words) for words in _split(command))
+
+
+def _in_blocks(text: str) -> Iterator[Line]:
     for block in SHELL_BLOCK.finditer(text):
         number = text.count("\n", 0, block.start("body"))
         pending = ""

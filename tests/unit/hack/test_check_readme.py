@@ -37,6 +37,19 @@ def test_other_languages_blocks_are_not_commands() -> None:
     assert list(commands("```python\nmake nonsense\n```\n")) == []
 
 
+def test_commands_in_sentences_and_tables_are_read_and_other_code_is_not() -> None:
+    text = (
+        page("make demo")
+        + "| see | `make nope` |\nThe class `make_pod`, `stowplan.testing`, `make`; `stowplan run --v`.\n"
+    )
+    assert [line.words for line in commands(text)] == [
+        ("make", "demo"),
+        ("make", "nope"),
+        ("stowplan", "run", "--v"),
+    ]
+    assert list(check(text, ROOT)) == ["7: the Makefile has no target 'nope'"]
+
+
 @pytest.mark.parametrize(
     "line",
     [
