@@ -76,9 +76,11 @@ def decide_all(manifests: bytes) -> list[Outcome]:
 
 def _decide(scheduler: Scheduler, pod: Pod) -> Outcome:
     """One pod's way, carried out: it goes to its node, and whoever must give way goes first."""
-    held_back = _held_back(scheduler, pod)
-    if held_back:
-        return _outcome(scheduler, pod, None, held_back)
+    from stowplan.engine.explain import held_back
+
+    kept_out = held_back(scheduler.profiles[pod.spec.scheduler_name], pod)
+    if kept_out is not None:
+        return _outcome(scheduler, pod, None, kept_out.message)
     decision = scheduler.decide(pod)
     victims = decision.victims
     if decision.nominated_node:
@@ -92,15 +94,6 @@ def _decide(scheduler: Scheduler, pod: Pod) -> Outcome:
         reason = f"{', '.join(victim.name for victim in victims)} had to go; then {reason}"
     scheduler.cluster.assume(pod, decision.node_name)
     return _outcome(scheduler, pod, decision, reason, victims)
-
-
-def _held_back(scheduler: Scheduler, pod: Pod) -> str:
-    """Why the pod may not even be tried, if so."""
-    for plugin in scheduler.profiles[pod.spec.scheduler_name].pre_enqueue:
-        status = plugin.pre_enqueue(pod)
-        if status is not None:
-            return status.message
-    return ""
 
 
 def _why(trace: Trace, decision: Decision) -> str:

@@ -11,6 +11,7 @@ from stowplan.cli.informing import Informers
 from stowplan.cli.process import Process, RunSettings
 from stowplan.engine.feed import Feed
 from stowplan.engine.shadow import Difference, Shadow
+from stowplan.engine.trace import as_data
 from stowplan.kube.transport import Answer, Transport
 from stowplan.ops.logs import Logs
 
@@ -75,4 +76,4 @@ class ShadowProcess(Process):
 
 def report(difference: Difference) -> None:
     """One line for people, and the whole account as JSON behind it."""
-    log.warning("%s", difference, extra={"trace": msgspec.json.encode(difference.trace).decode()})
+    log.warning("%s", difference, extra={"trace": msgspec.json.encode(as_data(difference.trace)).decode()})

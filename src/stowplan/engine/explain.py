@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from stowplan.cluster import Nodes
@@ -20,9 +22,21 @@ from stowplan.objects import Pod
 def explain(profile: Profile, pod: Pod) -> Trace:
     """What every plugin says of every node for this pod, now. Changes nothing."""
     try:
-        return _explain(profile, pod)
+        return replace(_explain(profile, pod), held_back=held_back(profile, pod))
     except PluginError as failure:
         return Trace(pod=pod.key, error=str(failure), message=str(failure))
+
+
+def held_back(profile: Profile, pod: Pod) -> Status | None:
+    """Why the pod may not even be tried, if so: the first PreEnqueue plugin that keeps it out."""
+    for plugin in profile.pre_enqueue:
+        try:
+            status = plugin.pre_enqueue(pod)
+        except Exception as problem:
+            raise PluginError(plugin.name, "preEnqueue", problem) from problem
+        if status is not None:
+            return status.by(plugin.name)
+    return None
 
 
 def _explain(profile: Profile, pod: Pod) -> Trace:

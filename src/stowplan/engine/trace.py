@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
 
 from stowplan.framework.status import Status
 from stowplan.framework.trace import PreemptionTrace
@@ -23,6 +26,8 @@ class Trace:
 
     pod: str
     error: str = ""
+    held_back: Status | None = None
+    """PreEnqueue's status, when the pod is not even tried; all else is what would be if it were."""
     prefilter: Status | None = None
     """PreFilter's status, when it did not succeed."""
     narrowed: tuple[str, ...] | None = None
@@ -40,3 +45,18 @@ class Trace:
     preemption: PreemptionTrace | None = None
     allocations: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     """Per feasible node: claim to `request driver/pool/device` of each device that it would be given."""
+
+
+def as_data(trace: Trace) -> dict[str, Any]:
+    """The account as plain data for JSON, with codes called as upstream calls them."""
+    data: dict[str, Any] = msgspec.to_builtins(trace)
+    data["held_back"] = _status_as_data(trace.held_back)
+    data["prefilter"] = _status_as_data(trace.prefilter)
+    data["rejected"] = {node: _status_as_data(status) for node, status in trace.rejected.items()}
+    return data
+
+
+def _status_as_data(status: Status | None) -> dict[str, Any] | None:
+    if status is None:
+        return None
+    return {"plugin": status.plugin, "code": status.code.label, "reasons": list(status.reasons)}

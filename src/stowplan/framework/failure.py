@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _WORDS = {
+    "preEnqueue": 'running PreEnqueue plugin "{}": {}',
     "preFilter": 'running PreFilter plugin "{}": {}',
     "filter": 'running "{}" filter plugin: {}',
     "postFilter": 'running PostFilter plugin "{}": {}',
