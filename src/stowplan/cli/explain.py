@@ -1,7 +1,8 @@
 """Explains where a pod of a bundle of manifests would go, and why.
 
 The manifests (YAML or JSON, one or many files) are the cluster: nodes, placed pods, volumes, whatever there
-is. The pod is one of theirs without a node. Per node the account says which plugin rejected it first and for
+is. What an API server would fill in (namespace, requests from limits, priority by class, ...) is filled in.
+The pod is one of theirs without a node. Per node the account says which plugin rejected it first and for
 what reasons, or what each plugin scored it; and where making room by preemption would help.
 
   kubectl get nodes,pods,pv,pvc,services -A -o yaml > cluster.yaml
@@ -19,7 +20,10 @@ from stowplan.cli.tables import render_table
 
 if TYPE_CHECKING:
     from stowplan.engine import Trace
+    from stowplan.framework.trace import PreemptionTrace
     from stowplan.objects import Pod
+
+_LEGEND = "A score: as the plugin gave it > normalised > times its weight; once where these are the same."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,15 +40,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     import msgspec
 
+    from stowplan.engine.trace import as_data
+
     trace = explain(arguments.filename, arguments.pod, arguments.config)
     if arguments.output == "json":
-        print(msgspec.json.format(msgspec.json.encode(trace)).decode())
+        print(msgspec.json.format(msgspec.json.encode(as_data(trace))).decode())
     else:
         print(as_text(trace))
     return 0
 
 
 def explain(files: list[str], wanted: str, config: str | None) -> Trace:
+    from stowplan.cli.manifests import read_manifests
     from stowplan.cluster import Cluster
     from stowplan.config.load import load_configuration
     from stowplan.config.problems import ConfigError
@@ -52,18 +59,17 @@ def explain(files: list[str], wanted: str, config: str | None) -> Trace:
     from stowplan.engine import Scheduler
     from stowplan.engine.scheduler import UnknownSchedulerError
     from stowplan.framework.registry import RegistryError, discover
-    from stowplan.objects import ObjectError, Pod, decode_yaml
+    from stowplan.objects import Pod
     from stowplan.plugins import IN_TREE
 
     cluster = Cluster()
     pods: dict[str, Pod] = {}
     try:
         registry = discover(IN_TREE)
-        for file in files:
-            for obj in decode_yaml(read_file(file)):
-                cluster.add(obj)
-                if isinstance(obj, Pod):
-                    pods[obj.key] = obj
+        for obj in read_manifests(files):
+            cluster.add(obj)
+            if isinstance(obj, Pod):
+                pods[obj.key] = obj
         configuration = None
         if config is not None:
             configuration = load_configuration(
@@ -71,7 +77,7 @@ def explain(files: list[str], wanted: str, config: str | None) -> Trace:
             ).configuration
         scheduler = Scheduler(cluster, configuration, registry=registry)
         return scheduler.explain(_find(pods, wanted))
-    except (ObjectError, ConfigError, RegistryError, UnknownSchedulerError) as problem:
+    except (ConfigError, RegistryError, UnknownSchedulerError) as problem:
         raise CommandError(str(problem)) from problem
 
 
@@ -91,23 +97,30 @@ def _find(pods: dict[str, Pod], wanted: str) -> Pod:
 def as_text(trace: Trace) -> str:
     """The account as a person wants to read it."""
     parts = [f"Pod {trace.pod}: {_outcome(trace)}"]
+    if trace.narrowed is not None:
+        parts.append(
+            f"Only these nodes were looked at, as PreFilter plugins want it: {', '.join(trace.narrowed)}"
+        )
     if trace.totals:
         parts.append(_score_table(trace))
     if trace.rejected:
         parts.append(_rejection_table(trace))
+    if trace.allocations:
+        parts.append(_allocation_table(trace))
     if trace.preemption is not None:
-        parts.append(_preemption_text(trace))
+        parts.append(_preemption_text(trace.preemption))
     return "\n\n".join(parts)
 
 
 def _outcome(trace: Trace) -> str:
-    if trace.best:
-        return f"goes to {' or '.join(trace.best)}"
-    return trace.message or "goes nowhere"
+    where = f"goes to {' or '.join(trace.best)}" if trace.best else trace.message or "goes nowhere"
+    if trace.held_back is None:
+        return where
+    return f"held back by {trace.held_back.plugin}: {trace.held_back.message}. Without that: {where}"
 
 
 def _score_table(trace: Trace) -> str:
-    """Best nodes first; each score as given > normalised > with its weight, shortened where they agree."""
+    """Best nodes first."""
     plugins = list(next(iter(trace.scores.values())))
     rows = []
     for node in sorted(trace.totals, key=lambda name: (-trace.totals[name], name)):
@@ -117,7 +130,7 @@ def _score_table(trace: Trace) -> str:
             for score in scores
         ]
         rows.append([node, str(trace.totals[node]), *cells])
-    return render_table(["NODE", "TOTAL", *plugins], rows)
+    return render_table(["NODE", "TOTAL", *plugins], rows) + f"\n{_LEGEND}"
 
 
 def _rejection_table(trace: Trace) -> str:
@@ -128,11 +141,19 @@ def _rejection_table(trace: Trace) -> str:
     return render_table(["NODE", "REJECTED BY", "CODE", "REASONS"], rows)
 
 
-def _preemption_text(trace: Trace) -> str:
-    preemption = trace.preemption
-    assert preemption is not None
+def _allocation_table(trace: Trace) -> str:
+    rows = [
+        [node, claim, ", ".join(devices)]
+        for node, claims in sorted(trace.allocations.items())
+        for claim, devices in sorted(claims.items())
+    ]
+    return render_table(["NODE", "CLAIM", "WOULD BE GIVEN"], rows)
+
+
+def _preemption_text(preemption: PreemptionTrace) -> str:
     if not preemption.candidates:
-        return f"Preemption: {preemption.ineligible or preemption.message or 'helps nowhere'}"
+        reason = preemption.ineligible or preemption.message.removeprefix("preemption: ")
+        return f"Preemption would not help: {reason}"
     rows = [
         [
             node,

@@ -13,6 +13,7 @@ from stowplan.objects.decode import (
     decode_object,
     decode_pod,
     decode_yaml,
+    plain_objects,
 )
 from stowplan.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from stowplan.objects.kinds import ObjectKind, find_kind, kind_of_record, known_kinds, register_kind
@@ -175,6 +176,7 @@ __all__ = [
     "parse_time",
     "placed_nonzero_request",
     "placed_request",
+    "plain_objects",
     "register_kind",
     "resource_amounts",
     "selector_from_labels",

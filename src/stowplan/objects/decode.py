@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -104,7 +104,13 @@ def decode_list(source: Json) -> ListPage:
 
 def decode_yaml(text: str | bytes) -> list[KubeObject]:
     """Read manifests: any number of YAML (or JSON) documents, with Lists unfolded."""
-    return [decode_object(plain) for document in load_documents(text) for plain in _unfold(document)]
+    return [decode_object(plain) for plain in plain_objects(text)]
+
+
+def plain_objects(text: str | bytes) -> Iterator[Mapping[str, Any]]:
+    """The same as plain data, which may yet prove to be no object of a known kind."""
+    for document in load_documents(text):
+        yield from _unfold(document)
 
 
 def _unfold(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:

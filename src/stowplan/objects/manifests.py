@@ -60,4 +60,4 @@ def load_documents(text: str | bytes) -> Iterator[Mapping[str, Any]]:
     except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
         if isinstance(error, ObjectError):
             raise
-        raise ObjectError(f"YAML: {error}") from None
+        raise ObjectError(f"YAML: {' '.join(str(error).split())}") from None

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import stowplan.cli
+from stowplan.cli.explain import as_text
 from stowplan.cli.main import main
+from stowplan.engine import Trace
 
 CLUSTER = str(Path(stowplan.cli.__file__).with_name("demo_cluster.yaml"))
 
@@ -37,6 +39,7 @@ def test_a_pod_that_fits_is_told_where_it_goes_and_what_each_node_scored(
 def test_a_pod_that_fits_nowhere_is_told_who_rejected_it(capsys: pytest.CaptureFixture[str]) -> None:
     shown = explain(capsys, "giant")
     assert shown.startswith("Pod default/giant: 0/6 nodes are available: ")
+    assert "\n\nPreemption would not help: 0/6 nodes are available: 6 Preemption is not " in shown
     assert "alpha-1        NodeResourcesFit" in shown
 
 
@@ -44,6 +47,56 @@ def test_it_says_where_preemption_would_help(capsys: pytest.CaptureFixture[str])
     preemption = json.loads(explain(capsys, "urgent", "-o", "json"))["preemption"]
     assert preemption["candidates"]["alpha-2"]["pods"] == ["default/batch-2"]
     assert preemption["chosen"] == ["alpha-2"]
+
+
+def test_who_rejected_a_node_is_data_with_upstreams_names(capsys: pytest.CaptureFixture[str]) -> None:
+    trace = json.loads(explain(capsys, "training", "-o", "json"))
+    assert trace["rejected"]["alpha-1"] == {
+        "plugin": "NodeResourcesFit",
+        "code": "UnschedulableAndUnresolvable",
+        "reasons": ["Insufficient cpu", "Insufficient nvidia.com/gpu"],
+    }
+    assert trace["scores"]["alpha-gpu"]["TaintToleration"] == {"raw": 0, "normalized": 100, "weighted": 300}
+    assert trace["totals"] == {"alpha-gpu": sum(s["weighted"] for s in trace["scores"]["alpha-gpu"].values())}
+    assert (trace["best"], trace["held_back"]) == (["alpha-gpu"], None)
+
+
+def test_a_pod_that_is_not_even_tried_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(capsys, "gated").startswith(
+        "Pod default/gated: held back by SchedulingGates: waiting for scheduling gates: [example.com/quota]. "
+        "Without that: goes to "
+    )
+    held_back = json.loads(explain(capsys, "gated", "-o", "json"))["held_back"]
+    assert (held_back["plugin"], held_back["code"]) == ("SchedulingGates", "UnschedulableAndUnresolvable")
+
+
+def test_in_an_empty_cluster_there_is_no_node(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text("{apiVersion: v1, kind: Pod, metadata: {name: alone}}")
+    assert main(["explain", "-f", str(file), "alone"]) == 0
+    assert capsys.readouterr().out == "Pod default/alone: no nodes available to schedule pods\n"
+
+
+def test_a_narrowed_search_is_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: agent}, spec: {affinity: {nodeAffinity: "
+        "{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: "
+        "[{key: metadata.name, operator: In, values: [alpha-2]}]}]}}}}}"
+    )
+    lines = explain(capsys, "-f", str(file), "agent").splitlines()
+    assert lines[0] == "Pod default/agent: goes to alpha-2"
+    assert lines[2].endswith("PreFilter plugins want it: alpha-2")
+
+
+def test_devices_that_a_claim_would_be_given_are_shown() -> None:
+    trace = Trace(
+        pod="default/p", best=("one",), allocations={"one": {"default/gpu": ("a d/p/0", "b d/p/1")}}
+    )
+    assert as_text(trace).splitlines()[-2:] == [
+        "NODE  CLAIM        WOULD BE GIVEN",
+        "one   default/gpu  a d/p/0, b d/p/1",
+    ]
 
 
 @pytest.mark.parametrize(
