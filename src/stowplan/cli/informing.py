@@ -49,6 +49,9 @@ class Informers:
 
     def _on_unavailable(self, kind: ObjectKind, problem: ApiError) -> None:
         """Said once. The kind is asked for again now and then, so it can be installed or allowed later."""
+        if self._reflectors[kind.record].synced:
+            log.warning("%s cannot be read any more, so they count as last seen: %s", kind.plural, problem)
+            return
         if kind.record in ALWAYS_READ:
             log.error("nothing can be scheduled while %s cannot be read: %s", kind.plural, problem)
             return

@@ -30,7 +30,6 @@ _JSON = "application/json"
 _READS = frozenset({"GET", "HEAD"})
 _TIMEOUT = 30.0
 _MOST_RETRIES = 10
-_LONGEST_PAUSE = 60.0
 _PAUSE_AFTER_CUT = 0.1
 _MOST_CUTS = 3
 _NO_BODY = b""
@@ -130,7 +129,7 @@ class ApiClient:
             refused += 1
             if refused > _MOST_RETRIES:
                 raise problem
-            await self._sleep(min(problem.retry_after, _LONGEST_PAUSE))
+            await self._sleep(problem.retry_after)
 
     async def stream(self, target: str, on_data: DataSink, *, idle_timeout: float) -> None:
         """Feeds the body of a GET to `on_data` until its end; an ApiError for anything but success."""

@@ -30,7 +30,7 @@ class ApiError(Exception):
         self.request = request
         """Method and path, for people."""
         self.retry_after = retry_after
-        """Seconds after which the server wants to be asked again."""
+        """Seconds after which the server wants to be asked again, within reason."""
 
     def __str__(self) -> str:
         return f"{self.request}: {self.message}" if self.request else self.message
@@ -104,6 +104,8 @@ class StatusBody(Record, frozen=True):
 
 _decoder = msgspec.json.Decoder(StatusBody)
 _MOST_TEXT = 400
+_LONGEST_PAUSE = 60.0
+"""Whoever asks for more than this is not believed: nothing here may sleep for a day."""
 
 
 def status_error(status: int, body: Any, *, request: str = "", retry_after: str = "") -> ApiError:
@@ -119,6 +121,8 @@ def status_error(status: int, body: Any, *, request: str = "", retry_after: str 
     seconds = _seconds(retry_after)
     if seconds is None and said.details is not None and said.details.retry_after_seconds > 0:
         seconds = float(said.details.retry_after_seconds)
+    if seconds is not None:
+        seconds = min(seconds, _LONGEST_PAUSE)
     return ApiError(status, reason or _phrase(status), message, request=request, retry_after=seconds)
 
 

@@ -42,8 +42,9 @@ _SHORTEST_WATCH = 300.0
 _QUIET_LIMIT = 150.0  # bookmarks come every minute
 _FIRST_DELAY = 0.2
 _LONGEST_DELAY = 30.0
-_SLOW = 60.0
 _GOOD_WATCH = 5.0
+_ALL_AT_ONCE = 120.0
+"""Seconds for an answer with all objects in it; the API server itself gives up after a minute."""
 
 
 class Reflector:
@@ -92,6 +93,8 @@ class Reflector:
         self._version = ""
         """Where to take up the watch; empty when everything has to be fetched."""
         self._troubled = False
+        self._said = ""
+        """Why this kind could not be had, when that was said last. It may be listed and still not watched."""
 
     async def run(self) -> None:
         """Follows the server until cancelled."""
@@ -106,6 +109,10 @@ class Reflector:
                 log.warning("%s: the API server's answer cannot be read: %s", self._path, error)
                 self._version = ""
                 await self._sleep(self._backoff.next())
+            except Exception:  # a kind that nobody follows any more would be a scheduler gone blind
+                log.exception("%s: cannot be followed", self._path)
+                self._version = ""
+                await self._sleep(self._backoff.next())
 
     def _after(self, error: ApiError) -> float:
         """Makes of an error what has to be made of it, and says when to try again."""
@@ -115,20 +122,25 @@ class Reflector:
             self._version = ""
             return delay
         if error.is_forbidden or error.is_not_found:
-            if self.unavailable is None:
-                self.unavailable = error
-                log.debug("%s is unavailable: %s", self._path, error)
-                if self._on_unavailable is not None:
-                    self._on_unavailable(self.kind, error)
-            self.settled.set()
-            self._version = ""
-            return _SLOW * (1.0 + self._random())
+            self._cannot_be_had(error)
+            return delay
         say = log.debug if self._troubled and not isinstance(error, CredentialsError) else log.info
         say("%s: trying again in %.1f s: %s", self._path, delay, error)
         self._troubled = True
         if error.retry_after is not None:
             delay = max(delay, error.retry_after)
         return delay
+
+    def _cannot_be_had(self, error: ApiError) -> None:
+        """Said once. It may be over in a moment: an API server that has just started refuses what it has not
+        read the roles for yet."""
+        if self.unavailable is None:
+            self.unavailable = error
+            if self._on_unavailable is not None and str(error) != self._said:
+                self._on_unavailable(self.kind, error)
+            self._said = str(error)
+        self.settled.set()
+        self._version = ""
 
     # Everything
 
@@ -137,8 +149,11 @@ class Reflector:
         page_size, token = self._page_size, ""
         while True:
             parameters = {"limit": str(page_size) if page_size else "", "continue": token, **self._selectors}
+            timeout = None if page_size else _ALL_AT_ONCE
             try:
-                answer = await self._client.request("GET", with_parameters(self._path, parameters))
+                answer = await self._client.request(
+                    "GET", with_parameters(self._path, parameters), timeout=timeout
+                )
             except ApiError as error:
                 if not (token and error.is_expired):
                     raise
@@ -177,6 +192,8 @@ class Reflector:
 
     def _is_synced(self) -> None:
         self.lists += 1
+        if self.unavailable is not None:
+            log.info("%s can be read now", self._path)
         self.synced, self.unavailable, self._troubled = True, None, False
         self.settled.set()
 
@@ -201,7 +218,7 @@ class Reflector:
         finally:
             if self._version != version or self._clock() - started >= _GOOD_WATCH:
                 self._backoff.reset()
-                self._troubled = False
+                self._troubled, self._said = False, ""
         if self._version == version and self._clock() - started < 1.0:
             await self._sleep(self._backoff.next())  # a server that ends watches at once needs time
 

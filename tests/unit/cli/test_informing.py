@@ -101,6 +101,22 @@ def test_without_nodes_there_is_no_beginning(caplog: pytest.LogCaptureFixture) -
     assert "nothing can be scheduled while nodes cannot be read" in caplog.text
 
 
+def test_what_was_there_before_counts_when_it_cannot_be_read_any_more(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = FakeClient()
+    informers, _ = follow(client)
+    for kind, reflector in informers._reflectors.items():
+        if kind.__name__ in ("Node", "ResourceClaim"):
+            reflector._after(ApiError(403, "Forbidden", "not for you any more"))
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        f"{kind} cannot be read any more, so they count as last seen: not for you any more"
+        for kind in ("nodes", "resourceclaims")
+    ]
+    assert informers.problem() is None
+
+
 def test_the_truth_is_fetched_page_by_page() -> None:
     informers = Informers(FakeClient(), PROFILES, lambda old, new: None)  # type: ignore[arg-type]
     truth = asyncio.run(informers.fetch())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -253,7 +254,12 @@ def test_a_malformed_object_in_a_later_list_keeps_what_was_known() -> None:
 
 
 @pytest.mark.parametrize("code", [403, 404])
-def test_a_kind_that_cannot_be_had_is_reported_once_and_tried_slowly(code: int) -> None:
+def test_a_kind_that_cannot_be_had_is_reported_once_and_tried_again_soon(
+    code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Soon at first: an API server refuses much in its first moments. Less and less often later."""
+    caplog.set_level(logging.INFO)
+
     def prepare(api: FakeApi) -> None:
         three(api)
 
@@ -265,18 +271,80 @@ def test_a_kind_that_cannot_be_had_is_reported_once_and_tried_slowly(code: int) 
 
     async def test(api: FakeApi, told: Told, reflector: Reflector, server: FakeServer) -> None:
         await reflector.settled.wait()
-        await eventually(lambda: len(told.slept) >= 4)
+        await eventually(lambda: len(told.slept) >= 10)
+        assert told.slept[:4] == pytest.approx([0.3, 0.6, 1.2, 2.4])
+        assert max(told.slept) == pytest.approx(45.0)
         assert not reflector.objects
         assert len(told.unavailable) == 1
         why = reflector.unavailable
         assert why is told.unavailable[0]
-        assert min(told.slept) >= 60
         api.fault = None
         await eventually(lambda: reflector.synced)
         assert told.changes == ["+a", "+b", "+c"]
         assert not reflector.unavailable
+        assert "/api/v1/pods can be read now" in caplog.text
 
     run(prepare, test)
+
+
+def test_a_kind_that_may_be_listed_but_not_watched_is_reported_once_and_not_hammered() -> None:
+    async def test(api: FakeApi, told: Told, reflector: Reflector, server: FakeServer) -> None:
+        async def refuse(exchange: Exchange) -> bool:
+            if "watch=true" not in exchange.request.target:
+                return False
+            await exchange.reply(403, {"code": 403, "reason": "Forbidden", "message": "cannot watch pods"})
+            return True
+
+        api.fault = refuse
+        await eventually(lambda: len(told.slept) >= 10)
+        assert [error.message for error in told.unavailable] == ["cannot watch pods"]
+        assert max(told.slept) == pytest.approx(45.0)
+        api.fault = None
+        api.put("d")
+        await eventually(lambda: told.state() == api.state())
+        api.fault = refuse  # once it could be watched, it is worth saying again
+        api.end_watches()
+        await eventually(lambda: len(told.unavailable) == 2)
+
+    run(three, test)
+
+
+def test_a_server_that_wants_to_be_left_alone_for_a_day_is_not_believed() -> None:
+    async def test(api: FakeApi, told: Told, reflector: Reflector, server: FakeServer) -> None:
+        async def refuse(exchange: Exchange) -> bool:
+            if "watch=true" not in exchange.request.target:
+                return False
+            await exchange.reply(429, b"no", {"Retry-After": "86400"})
+            return True
+
+        api.fault = refuse
+        await eventually(lambda: len(told.slept) >= 3)
+        assert set(told.slept) == {60.0}
+        assert api.lists == 1
+
+    run(three, test)
+
+
+def test_whatever_goes_wrong_the_kind_is_followed_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(api: FakeApi, told: Told, reflector: Reflector, server: FakeServer) -> None:
+        await reflector.settled.wait()
+        await eventually(lambda: api.watches == 1)
+        stream = reflector._client.stream
+
+        async def broken(*_: Any, **__: Any) -> None:
+            raise AttributeError("nobody thought of this")
+
+        monkeypatch.setattr(reflector._client, "stream", broken)
+        api.end_watches()
+        await eventually(lambda: told.slept)
+        monkeypatch.setattr(reflector._client, "stream", stream)
+        api.put("d")
+        await eventually(lambda: told.state() == api.state())
+        assert "nobody thought of this" in caplog.text
+
+    run(three, test)
 
 
 def test_failures_are_waited_out_longer_and_longer() -> None:
