@@ -56,19 +56,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def decide_all(manifests: bytes) -> list[Outcome]:
     """Decides every pod of the manifests that has no node yet, the most important first."""
-    from stowplan.cluster import Cluster
+    from stowplan.cli.manifests import cluster_with
     from stowplan.engine import Scheduler
     from stowplan.objects import Pod, decode_yaml
 
-    cluster = Cluster()
-    waiting: list[Pod] = []
-    for item in decode_yaml(manifests):
-        if isinstance(item, Pod) and not item.node_name:
-            waiting.append(item)
-        else:
-            cluster.add(item)
-    scheduler = Scheduler(cluster)
-    waiting.sort(key=lambda pod: -(pod.spec.priority or 0))
+    objects = decode_yaml(manifests)
+    waiting = [obj for obj in objects if isinstance(obj, Pod) and not obj.node_name]
+    waiting.sort(key=lambda pod: -pod.spec.priority)
+    scheduler = Scheduler(cluster_with(objects))
     outcomes = [_decide(scheduler, pod) for pod in waiting]
     scheduler.close()
     return outcomes

@@ -51,8 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def explain(files: list[str], wanted: str, config: str | None) -> Trace:
-    from stowplan.cli.manifests import read_manifests
-    from stowplan.cluster import Cluster
+    from stowplan.cli.manifests import cluster_with, read_manifests
     from stowplan.config.load import load_configuration
     from stowplan.config.problems import ConfigError
     from stowplan.config.profiles import known_plugins
@@ -62,20 +61,16 @@ def explain(files: list[str], wanted: str, config: str | None) -> Trace:
     from stowplan.objects import Pod
     from stowplan.plugins import IN_TREE
 
-    cluster = Cluster()
-    pods: dict[str, Pod] = {}
+    objects = read_manifests(files)
+    pods = {obj.key: obj for obj in objects if isinstance(obj, Pod)}
     try:
         registry = discover(IN_TREE)
-        for obj in read_manifests(files):
-            cluster.add(obj)
-            if isinstance(obj, Pod):
-                pods[obj.key] = obj
         configuration = None
         if config is not None:
             configuration = load_configuration(
                 read_file(config), config, known_plugins(registry)
             ).configuration
-        scheduler = Scheduler(cluster, configuration, registry=registry)
+        scheduler = Scheduler(cluster_with(objects), configuration, registry=registry)
         return scheduler.explain(_find(pods, wanted))
     except (ConfigError, RegistryError, UnknownSchedulerError) as problem:
         raise CommandError(str(problem)) from problem

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from stowplan.cli.files import read_file
 from stowplan.cli.main import CommandError
+from stowplan.cluster import Cluster
 from stowplan.objects import (
     Container,
     KubeObject,
@@ -67,6 +68,26 @@ def served(objects: Iterable[KubeObject]) -> list[KubeObject]:
     named = [_named(obj) for obj in objects]
     priorities = _Priorities.of(named)
     return [obj if obj.uid else _completed(obj, priorities) for obj in named]
+
+
+def cluster_with(objects: Iterable[KubeObject]) -> Cluster:
+    """The cluster as a scheduler sees it that has been told of these objects, and has not decided yet."""
+    cluster = Cluster()
+    for obj in objects:
+        if isinstance(obj, Pod):
+            _stand(obj, cluster)
+        else:
+            cluster.add(obj)
+    return cluster
+
+
+def _stand(pod: Pod, cluster: Cluster) -> None:
+    """A pod that is done takes no room; one that waits may have been promised some."""
+    if pod.finished:
+        return
+    cluster.add(pod)
+    if not pod.node_name and pod.status.nominated_node_name:
+        cluster.nominations.add(pod, pod.status.nominated_node_name)
 
 
 def _named(obj: KubeObjectT) -> KubeObjectT:

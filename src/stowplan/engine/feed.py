@@ -57,7 +57,6 @@ OBJECT_EVENTS = {
     for kind, resource in _RESOURCES.items()
 }
 """What is told of objects that are neither pods nor nodes."""
-_COMPLETED = frozenset(("Succeeded", "Failed"))
 
 
 class Feed:
@@ -185,6 +184,6 @@ class Feed:
 
 def _running(obj: KubeObject | None) -> Pod | None:
     """The pod, unless it has run to its end: then it takes no room any more."""
-    if not isinstance(obj, Pod) or obj.status.phase in _COMPLETED:
+    if not isinstance(obj, Pod) or obj.finished:
         return None
     return obj

@@ -311,6 +311,7 @@ class PodStatus(Record, frozen=True):
 
 NO_SPEC = PodSpec()
 NO_STATUS = PodStatus()
+_FINISHED = frozenset(("Succeeded", "Failed"))
 
 
 class Pod(KubeObject, frozen=True):
@@ -319,6 +320,11 @@ class Pod(KubeObject, frozen=True):
     spec: PodSpec = NO_SPEC
     node_name: str = ""
     status: PodStatus = NO_STATUS
+
+    @property
+    def finished(self) -> bool:
+        """Whether the pod has come to its end: it stands on its node, and takes nothing there."""
+        return self.status.phase in _FINISHED
 
     def placed_on(self, node_name: str) -> Pod:
         """The same pod on a node."""

@@ -56,7 +56,7 @@ def compare(cluster: Cluster, truth: Truth) -> Mismatch:
     nodes_there = {node.name for node in truth.nodes}
     pods_here = {_placed(pod) for uid, pod in cluster.pods.items() if uid not in cluster.assumed}
     assumed = {_placed(pod) for pod in cluster.assumed.values()}
-    pods_there = {_placed(pod) for pod in truth.pods if pod.node_name and not _finished(pod)}
+    pods_there = {_placed(pod) for pod in truth.pods if pod.node_name and not pod.finished}
     return Mismatch(
         frozenset(nodes_there - nodes_here),
         frozenset(nodes_here - nodes_there),
@@ -67,10 +67,6 @@ def compare(cluster: Cluster, truth: Truth) -> Mismatch:
 
 def _placed(pod: Pod) -> str:
     return f"{pod.key}@{pod.node_name}"
-
-
-def _finished(pod: Pod) -> bool:
-    return pod.status.phase in ("Succeeded", "Failed")
 
 
 async def dump(

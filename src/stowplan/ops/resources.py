@@ -13,7 +13,6 @@ from stowplan.objects.pod import PodSpec
 from stowplan.objects.requests import exact_limit, exact_request
 
 _PIECE = 1 << 16
-_FINISHED = frozenset({"Succeeded", "Failed"})
 _BYTES = frozenset({"memory", "storage", "ephemeral-storage"})
 _NANO = 10**9
 
@@ -27,7 +26,7 @@ _FAMILIES: tuple[tuple[str, str, _Amount], ...] = (
 
 def resource_metrics(pods: Iterable[Pod]) -> Iterator[bytes]:
     """The page, in pieces. Pods that have come to their end use nothing."""
-    counted = [pod for pod in pods if not (pod.node_name and pod.status.phase in _FINISHED)]
+    counted = [pod for pod in pods if not (pod.node_name and pod.finished)]
     for name, text, amount in _FAMILIES:
         yield f"# HELP {name} {text}\n# TYPE {name} gauge\n".encode()
         yield from _in_pieces(_lines(name, counted, amount))

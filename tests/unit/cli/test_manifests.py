@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from stowplan.cli.main import CommandError
-from stowplan.cli.manifests import read_manifests
+from stowplan.cli.manifests import cluster_with, read_manifests
 from stowplan.objects import KubeObject, Node, Pod
+from stowplan.testing.builders import make_node, make_pod
 
 HAND_WRITTEN = """
 apiVersion: v1
@@ -130,3 +131,18 @@ def test_what_is_no_text_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(CommandError) as complaint:
         read_manifests([str(file)])
     assert "\n" not in str(complaint.value)
+
+
+def test_pods_that_are_done_take_no_room() -> None:
+    done = make_pod("done").on_node("one").status(phase="Succeeded").build()
+    running = make_pod("running").on_node("one").status(phase="Running").build()
+    cluster = cluster_with([done, make_node("one").build(), running])
+    assert list(cluster.pods) == [running.uid]
+
+
+def test_promised_room_is_counted() -> None:
+    promised = make_pod("promised").status(nominatedNodeName="one").build()
+    placed = make_pod("placed").on_node("one").status(nominatedNodeName="one").build()
+    cluster = cluster_with([promised, placed, make_pod("waiting").build()])
+    assert cluster.nominations.node_of(promised.uid) == "one"
+    assert cluster.nominations.node_of(placed.uid) is None
