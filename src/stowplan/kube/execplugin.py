@@ -6,7 +6,9 @@ What the program prints is a credential: it is never logged, and errors tell onl
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +27,7 @@ _TIMEOUT = 60.0
 _EARLY = 10.0
 """A credential is renewed this many seconds early, so that no request carries one that just expired."""
 _MOST_STDERR = 300
+_LAST_WORDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ class ExecCredentials:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env={**os.environ, **plugin.environment, **told},
+                start_new_session=True,
             )
         except OSError as error:
             hint = f". {plugin.install_hint}" if plugin.install_hint else ""
@@ -123,8 +127,7 @@ class ExecCredentials:
             async with asyncio.timeout(self._timeout):
                 printed, complained = await process.communicate()
         except BaseException as error:
-            process.kill()
-            await process.wait()
+            await _end(process)
             if isinstance(error, TimeoutError):
                 raise self._error(f"it did not end within {self._timeout:.0f} s") from None
             raise
@@ -146,3 +149,12 @@ class ExecCredentials:
 
     def _error(self, problem: str) -> CredentialsError:
         return CredentialsError(f"exec plugin {self._plugin.command}: {problem}")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """With all that it started: whoever has its output still open would be waited for."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LAST_WORDS):
+            await process.communicate()

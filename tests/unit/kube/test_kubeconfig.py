@@ -344,11 +344,19 @@ def test_a_plugin_that_is_not_installed_comes_with_its_hint(tmp_path: Path) -> N
         asyncio.run(credentials.renew())
 
 
-def test_a_plugin_that_hangs_is_ended(tmp_path: Path) -> None:
-    credentials = plugin(tmp_path, "exec sleep 600")
+@pytest.mark.parametrize(
+    "script", ["exec sleep 600", "sleep 600; echo", "sleep 600 &"], ids=["itself", "waiting", "left behind"]
+)
+def test_a_plugin_that_hangs_is_ended_with_all_it_started(tmp_path: Path, script: str) -> None:
+    credentials = plugin(tmp_path, script)
     credentials._timeout = 0.05
-    with pytest.raises(CredentialsError, match="did not end within"):
-        asyncio.run(credentials.renew())
+
+    async def main() -> None:
+        async with asyncio.timeout(10):
+            with pytest.raises(CredentialsError, match="did not end within"):
+                await credentials.renew()
+
+    asyncio.run(main())
 
 
 # Proxies
