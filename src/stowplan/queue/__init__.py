@@ -2,8 +2,8 @@
 
 `queue.py` is the way in; `heap.py` keeps pods in order, `backoff.py` says how long a failed pod waits,
 `hints.py` which events may help which rejected pod, `inflight.py` what happened while a pod was being
-decided. This room is synchronous and is given its clock; it must not know who decides pods, nor any API
-server.
+decided, `asking.py` asks the plugins. This room is synchronous and is given its clock; it must not know who
+decides pods, nor any API server.
 """
 
 from stowplan.queue.queue import SchedulingQueue

@@ -8,16 +8,15 @@ add ──> gated ──> active ──pop──> in flight ──> bound, or
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
 from stowplan.cluster.nominations import Nominations
-from stowplan.framework.contract import PreEnqueuePlugin, QueueSortPlugin
 from stowplan.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, ClusterEvent, Resource
 from stowplan.framework.profile import Profile
 from stowplan.objects import Pod
+from stowplan.queue.asking import order_by, refuses
 from stowplan.queue.backoff import Backoff
 from stowplan.queue.heap import PodHeap
 from stowplan.queue.hints import Hints, Worth, judge
@@ -25,8 +24,6 @@ from stowplan.queue.inflight import InFlight
 from stowplan.queue.queued import NOBODY, QueuedPod
 from stowplan.queue.unschedulable import Alike, UnschedulablePods
 from stowplan.queue.updates import pod_update_events
-
-log = logging.getLogger(__name__)
 
 FLUSH_EVERY = 30.0
 POD_ADD = "UnschedulablePodAdd"
@@ -57,7 +54,7 @@ class SchedulingQueue:
         max_in_unschedulable: float = 300.0,
         arrived: Callable[[str, str], None] = _look_away,
     ) -> None:
-        sorter: QueueSortPlugin = next(iter(profiles.values())).queue_sort[0]
+        sort_key = order_by(next(iter(profiles.values())).queue_sort[0])
         self._now = now
         self._nominations = nominations
         self._pre_enqueue = {name: profile.pre_enqueue for name, profile in profiles.items()}
@@ -66,8 +63,8 @@ class SchedulingQueue:
         self._backoff = Backoff(initial_backoff, max_backoff)
         self._max_in_unschedulable = max_in_unschedulable
         self._arrived = arrived
-        self._active = PodHeap(sorter.sort_key)
-        self._backing_off = PodHeap(lambda queued: (self._backoff.ends(queued), sorter.sort_key(queued)))
+        self._active = PodHeap(sort_key)
+        self._backing_off = PodHeap(lambda queued: (self._backoff.ends(queued), sort_key(queued)))
         self._after_error = PodHeap(self._backoff.ends)
         self._heaps = (self._active, self._backing_off, self._after_error)
         self._unschedulable = UnschedulablePods()
@@ -235,10 +232,16 @@ class SchedulingQueue:
 
     def _flush_leftovers(self, now: float) -> None:
         """Should a hint have missed what would help a pod, the pod waits for minutes, not forever."""
-        for queued in self._unschedulable:
-            if now - max(queued.timestamp, queued.flushed) > self._max_in_unschedulable:
-                queued.flushed, queued.after_flush = now, True
-                self._requeue(queued, Worth.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label)
+        leftovers = [
+            queued
+            for queued in self._unschedulable
+            if now - max(queued.timestamp, queued.flushed) > self._max_in_unschedulable
+        ]
+        for queued in leftovers:
+            queued.flushed, queued.after_flush = now, True
+            self._requeue(queued, Worth.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label)
+        if leftovers:
+            self._in_flight.record(UNSCHEDULABLE_TIMEOUT, None, None)
 
     # Looking
 
@@ -336,7 +339,7 @@ class SchedulingQueue:
         if queued.gating_plugin:
             plugins = tuple(sorted(plugins, key=lambda plugin: plugin.name != queued.gating_plugin))
         for plugin in plugins:
-            if _refuses(plugin, queued.pod):
+            if refuses(plugin, queued.pod):
                 queued.gating_plugin = plugin.name
                 queued.unschedulable_plugins |= {plugin.name}
                 queued.after_flush = False
@@ -382,12 +385,3 @@ class SchedulingQueue:
             self._nominations.remove(new.uid)
         if node:
             self._nominations.add(new, node)
-
-
-def _refuses(plugin: PreEnqueuePlugin, pod: Pod) -> bool:
-    """A PreEnqueue plugin that fails keeps its pod out, and no other."""
-    try:
-        return plugin.pre_enqueue(pod) is not None
-    except Exception:
-        log.exception("PreEnqueue of plugin %s failed for pod %s; the pod is kept out", plugin.name, pod.key)
-        return True

@@ -276,14 +276,6 @@ def test_a_pod_that_comes_back_may_find_the_gate_closed() -> None:
     assert rig.where(queued.pod) == "backoff"
 
 
-def test_a_gate_that_fails_is_closed() -> None:
-    rig = Rig()
-    rig.plugin("Gate").closed = None
-    waiting = pod("p")
-    rig.queue.add(waiting)
-    assert rig.where(waiting) == "gated"
-
-
 def test_taking_away_the_last_scheduling_gate_lets_the_pod_in() -> None:
     rig = Rig(SchedulingGates)
     gated = pod("p", schedulingGates=[{"name": "a"}])
@@ -414,6 +406,17 @@ def test_a_pod_left_alone_for_five_minutes_is_tried_again() -> None:
     assert rig.arrivals[-1] == ("active", UNSCHEDULABLE_TIMEOUT.label)
     rig.queue.add_unschedulable(rig.pop(), frozenset(("Picky",)))
     assert not queued.after_flush
+
+
+def test_a_pod_that_was_decided_while_others_were_tried_again_after_five_minutes_is_tried_too() -> None:
+    rig = Rig()
+    rig.reject(pod("left-alone"), "Picky")
+    rig.time += 320
+    rig.queue.add(pod("p"))
+    queued = rig.pop()
+    rig.queue.tick()
+    rig.queue.add_unschedulable(queued, frozenset(("Picky",)))
+    assert rig.where(queued.pod) == "backoff"
 
 
 def test_a_gated_pod_is_asked_again_every_five_minutes() -> None:

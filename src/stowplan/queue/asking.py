@@ -1,0 +1,37 @@
+"""Asking the plugins of the queue; whatever is wrong with an answer is theirs and their pod's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from stowplan.framework.contract import PreEnqueuePlugin, QueueSortPlugin
+from stowplan.framework.status import Code
+from stowplan.objects import Pod
+from stowplan.queue.queued import QueuedPod
+
+log = logging.getLogger(__name__)
+
+
+def order_by(plugin: QueueSortPlugin) -> Callable[[QueuedPod], tuple[int, Any]]:
+    """The plugin's order; pods with which it fails come last."""
+
+    def key(queued: QueuedPod) -> tuple[int, Any]:
+        try:
+            return 0, plugin.sort_key(queued)
+        except Exception:
+            log.exception("QueueSort of plugin %s failed for pod %s; it comes last", plugin.name, queued.key)
+            return 1, 0
+
+    return key
+
+
+def refuses(plugin: PreEnqueuePlugin, pod: Pod) -> bool:
+    """Whether the plugin keeps the pod out; one that fails does."""
+    try:
+        answer = plugin.pre_enqueue(pod)
+        return answer is not None and answer.code is not Code.SUCCESS
+    except Exception:
+        log.exception("PreEnqueue of plugin %s failed for pod %s; the pod is kept out", plugin.name, pod.key)
+        return True
