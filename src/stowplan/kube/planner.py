@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random as chance
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from stowplan.engine.planner import PodCondition
+from stowplan.kube.backoff import Backoff
 from stowplan.kube.client import ApiClient
 from stowplan.kube.errors import ApiError, UncertainError
 from stowplan.kube.recorder import Recorder
@@ -17,6 +19,8 @@ from stowplan.objects import Pod
 
 _DELAYS = (0.01, 0.05, 0.25)
 _WORTH_REPEATING = frozenset({0, 409, 500, 503})
+_FIRST_LOOK = 0.1
+_LONGEST_LOOK = 2.0
 
 
 class KubePlanner:
@@ -29,10 +33,12 @@ class KubePlanner:
         *,
         wall_clock: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = chance.random,
     ) -> None:
         self._client = client
         self._now = wall_clock
         self._sleep = sleep
+        self._random = random
         self._pods = kind_of_record(Pod)
         self.record = recorder.record
         self.update = client.update
@@ -41,25 +47,30 @@ class KubePlanner:
         self.patch = client.patch
 
     async def bind(self, pod: Pod, node_name: str) -> None:
-        """Binds the pod. When the connection is cut in between, the pod itself tells what came of it; only
-        when that cannot be found out either, the UncertainError is passed on."""
+        """Binds the pod. When the answer leaves open what came of it, the pod itself tells. Until it can be
+        asked this does not return, so that its room is given to nobody else."""
         try:
             await self._client.bind(pod, node_name)
-        except UncertainError as doubt:
-            try:
-                node = await self.placed_on(pod)
-            except ApiError:
-                raise doubt from None
+        except ApiError as problem:
+            if not _leaves_doubt(problem):
+                raise
+            node = await self._found_on(pod, problem)
             if node == node_name:
                 return
-            if node is None:
-                raise ApiError(
-                    404, "NotFound", f'pods "{pod.name}" not found', request=doubt.request
-                ) from None
-            if node:
-                message = f"pod {pod.name} is already assigned to node {node!r}"
-                raise ApiError(409, "Conflict", message, request=doubt.request) from None
+            if isinstance(problem, UncertainError):
+                raise _told_by_pod(pod, node, problem) from None
             raise
+
+    async def _found_on(self, pod: Pod, doubt: ApiError) -> str | None:
+        """See `placed_on`; asks for as long as the API server is out of reach."""
+        pauses = Backoff(_FIRST_LOOK, _LONGEST_LOOK, self._random)
+        while True:
+            try:
+                return await self.placed_on(pod)
+            except ApiError as error:
+                if not error.is_passing:
+                    raise doubt from None
+            await self._sleep(pauses.next())
 
     async def placed_on(self, pod: Pod) -> str | None:
         """The node that the pod has by now, "" for none, None when the pod is gone."""
@@ -118,3 +129,19 @@ class KubePlanner:
                 if delay is None or error.status == but_not or error.status not in _WORTH_REPEATING:
                     raise
             await self._sleep(delay)
+
+
+def _leaves_doubt(problem: ApiError) -> bool:
+    """Whether the binding may have been carried out: no answer came, the server had trouble with etcd, or it
+    says "already assigned", which is also what a request sent twice is told of its own success."""
+    return isinstance(problem, UncertainError) or problem.is_conflict or problem.status >= 500
+
+
+def _told_by_pod(pod: Pod, node: str | None, doubt: ApiError) -> ApiError:
+    """What the API server would have answered."""
+    if node is None:
+        return ApiError(404, "NotFound", f'pods "{pod.name}" not found', request=doubt.request)
+    if node:
+        message = f"pod {pod.name} is already assigned to node {node!r}"
+        return ApiError(409, "Conflict", message, request=doubt.request)
+    return doubt

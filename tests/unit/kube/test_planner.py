@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from stowplan.engine.planner import Planner, PodCondition
-from stowplan.kube.errors import ApiError, UncertainError, UnreachableError
+from stowplan.kube.errors import ApiError, CredentialsError, UncertainError, UnreachableError
 from stowplan.kube.planner import KubePlanner
 from stowplan.objects import Condition, Pod
 from stowplan.objects.pod import PodStatus
@@ -20,11 +20,14 @@ NO_ROOM = PodCondition("PodScheduled", "False", "Unschedulable", "0/3 nodes are 
 
 
 class OneClient:
-    """Answers with what the test lined up; None is success."""
+    """Answers with what the test lined up; None is success. A look at the pod may be in vain at first."""
 
-    def __init__(self, *answers: Exception | None, pod: Pod | ApiError | None = None) -> None:
+    def __init__(
+        self, *answers: Exception | None, pod: Pod | ApiError | None = None, in_vain: Sequence[ApiError] = ()
+    ) -> None:
         self.answers = list(answers)
         self.pod = pod
+        self.in_vain = list(in_vain)
         self.calls: list[tuple[Any, ...]] = []
 
     def _answer(self, *call: Any) -> None:
@@ -38,6 +41,8 @@ class OneClient:
 
     async def get(self, kind: Any, name: str, namespace: str = "") -> Pod:
         self.calls.append(("get", kind.name, namespace, name))
+        if self.in_vain:
+            raise self.in_vain.pop(0)
         if isinstance(self.pod, ApiError):
             raise self.pod
         assert self.pod is not None
@@ -64,7 +69,7 @@ def planner(client: Any) -> tuple[KubePlanner, list[float]]:
             """Nobody listens."""
 
     silent: Any = Silent()
-    return KubePlanner(client, silent, wall_clock=time.clock, sleep=sleep), slept
+    return KubePlanner(client, silent, wall_clock=time.clock, sleep=sleep, random=lambda: 0.0), slept
 
 
 def test_it_is_what_the_engine_wants() -> None:
@@ -80,7 +85,7 @@ def test_it_is_what_the_engine_wants() -> None:
         (ApiError(404, "NotFound", "gone"), 'pods "web-1" not found'),
         (Pod(name="web-1", namespace="shop", uid="u-2"), 'pods "web-1" not found'),
         (POD, "cut"),
-        (UnreachableError("refused"), "cut"),
+        (ApiError(403, "Forbidden", "may not get pods"), "cut"),
     ],
 )
 def test_a_bind_whose_answer_is_lost_is_looked_up(now: Pod | ApiError, outcome: str | None) -> None:
@@ -95,10 +100,58 @@ def test_a_bind_whose_answer_is_lost_is_looked_up(now: Pod | ApiError, outcome: 
     assert client.calls == [("bind", "web-1", "n-1"), ("get", "Pod", "shop", "web-1")]
 
 
-def test_a_bind_that_is_refused_is_refused() -> None:
-    client = OneClient(ApiError(409, "Conflict", "already assigned"))
-    with pytest.raises(ApiError, match="already assigned"):
+@pytest.mark.parametrize("now", [POD.placed_on("n-1"), POD])
+def test_nobody_knows_what_came_of_a_bind_until_the_server_is_back(now: Pod) -> None:
+    """Its room must not be given to another pod in the meantime."""
+    away = [
+        UnreachableError("refused"),
+        UncertainError("cut"),
+        ApiError(503, "x", "x"),
+        ApiError(429, "x", "x"),
+    ]
+    client = OneClient(UncertainError("cut"), pod=now, in_vain=away * 2)
+    plan, slept = planner(client)
+    if now.node_name:
+        asyncio.run(plan.bind(POD, "n-1"))
+    else:
+        with pytest.raises(UncertainError):
+            asyncio.run(plan.bind(POD, "n-1"))
+    assert slept == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
+    assert [call[0] for call in client.calls] == ["bind", *["get"] * 9]
+
+
+@pytest.mark.parametrize(
+    "no",
+    [
+        ApiError(409, "Conflict", "already assigned"),
+        ApiError(500, "InternalError", "etcdserver: request timed out"),
+        ApiError(504, "Timeout", "request did not complete within requested timeout"),
+    ],
+)
+def test_a_no_that_may_be_a_yes_is_looked_up(no: ApiError) -> None:
+    client = OneClient(no, no, pod=POD.placed_on("n-1"))
+    asyncio.run(planner(client)[0].bind(POD, "n-1"))
+    with pytest.raises(ApiError) as raised:
+        asyncio.run(planner(client)[0].bind(POD, "n-2"))
+    assert raised.value is no
+    assert [call[0] for call in client.calls] == ["bind", "get"] * 2
+
+
+@pytest.mark.parametrize(
+    "no",
+    [
+        ApiError(404, "NotFound", "gone"),
+        ApiError(422, "Invalid", "x"),
+        ApiError(429, "TooManyRequests", "x"),
+        UnreachableError("refused"),
+        CredentialsError("the token file is gone"),
+    ],
+)
+def test_a_bind_that_is_refused_is_refused(no: ApiError) -> None:
+    client = OneClient(no)
+    with pytest.raises(ApiError) as raised:
         asyncio.run(planner(client)[0].bind(POD, "n-1"))
+    assert raised.value is no
     assert client.calls == [("bind", "web-1", "n-1")]
 
 
