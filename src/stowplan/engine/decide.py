@@ -177,6 +177,7 @@ class Decider:
 
     def _totals(self, plan: Plan, state: CycleState, pod: Pod, nodes: Nodes) -> IntColumn:
         """The weighted scores of these nodes; what all nodes have in common may be left out."""
+        plan.check_scores()
         totals = plan.merged.ranked[nodes.rows]
         for pre_score in plan.pre_scores:
             if ask_pre_score(pre_score, state, pod, nodes):

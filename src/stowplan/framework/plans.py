@@ -33,11 +33,18 @@ class Plan:
         self.live_filters = template.live_filters
         self.live_scores = template.live_scores
         self.state = forked(template.state)
-        fixed = run_pre_points(profile, template.own_pre_filters, template.own_pre_scores, self.state, pod)
-        self.fixed = fixed and template.fixed
+        own = run_pre_points(profile, template.own_pre_filters, template.own_pre_scores, self.state, pod)
+        self.fixed = own.fixed and template.ready.fixed
         """Whether no remembered PreFilter rejects or narrows: the ordinary case."""
+        self._failure = template.ready.failure or own.failure
         self._rejections: Rejections | None = None
         self._rejections_version = -1
+
+    def check_scores(self) -> None:
+        """Raises what a remembered PreScore failed with. Pods that no node can take, or just one, are never
+        scored, so this is not their failure."""
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
 
     def rejections(self) -> Rejections:
         """Why no row takes the pod, as long as nothing must be asked every time. Kept until some row is

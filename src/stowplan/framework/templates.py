@@ -7,7 +7,7 @@ templates, and pods that all request something else are told apart only by the f
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from stowplan.cluster import Cluster
@@ -22,6 +22,7 @@ from stowplan.framework.contract import (
     PreScorePlugin,
     ScorePlugin,
 )
+from stowplan.framework.failure import PluginError
 from stowplan.framework.memory import FilterMemory, RowMemory, ScoreMemory
 from stowplan.framework.merged import NodeColumns
 from stowplan.framework.profile import Profile
@@ -99,14 +100,13 @@ class Template:
         unconcerned = {name for name, part in parts.items() if part is NO_CONCERN}
         self.state.skipped_filters |= unconcerned
         self.state.skipped_scores |= unconcerned
-        self.fixed = run_pre_points(
+        self.ready = run_pre_points(
             profile,
             [one for one in profile.pre_filters if self._is_shared(one)],
             [one for one in profile.pre_scores if self._is_shared(one)],
             self.state,
             pod,
         )
-        """Whether no PreFilter rejects or narrows: the ordinary case."""
         self.filters = [
             (number, memories.filter(one, parts[one.name], self.state, pod))
             for number, one in filters
@@ -151,17 +151,26 @@ def forked(state: CycleState) -> CycleState:
     return twin
 
 
+class Ready(NamedTuple):
+    """What came of PreFilter and PreScore of remembered plugins."""
+
+    fixed: bool
+    """Whether no PreFilter rejects or narrows: the ordinary case."""
+    failure: PluginError | None
+    """What a PreScore failed with, which only matters to pods that have nodes to choose from."""
+
+
 def run_pre_points(
     profile: Profile,
     pre_filters: Sequence[PreFilterPlugin],
     pre_scores: Sequence[PreScorePlugin],
     state: CycleState,
     pod: Pod,
-) -> bool:
-    """PreFilter and PreScore of remembered plugins, which depend on the shape alone. Whether none of them
-    rejects the pod or narrows the search."""
+) -> Ready:
+    """PreFilter and PreScore of remembered plugins, which depend on the shape alone."""
     nodes = profile.host.cluster.nodes
     fixed = True
+    failure: PluginError | None = None
     for plugin in pre_filters:
         answer: PreFilterAnswer = ask_pre_filter(plugin, state, pod, nodes)
         if answer is not None:
@@ -170,6 +179,10 @@ def run_pre_points(
             else:
                 fixed = False
     for scorer in pre_scores:
-        if ask_pre_score(scorer, state, pod, nodes):
+        try:
+            skips = ask_pre_score(scorer, state, pod, nodes)
+        except PluginError as problem:
+            failure, skips = failure or problem, True
+        if skips:
             state.skipped_scores.add(scorer.name)
-    return fixed
+    return Ready(fixed, failure)

@@ -207,6 +207,37 @@ def test_a_plugin_that_failed_on_a_changed_row_is_asked_about_it_again() -> None
     assert decide(GOOD).node_name
 
 
+class FewNodes(FilterPlugin):
+    """The pod's label says how many nodes it can go to."""
+
+    reads = Reads.NODE
+
+    def shape(self, pod: Pod) -> str:
+        return pod.labels["nodes"]
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeRow) -> Status | None:
+        return None if node.row < int(pod.labels["nodes"]) else Status(Code.UNSCHEDULABLE, ("no",))
+
+
+class RemembersAndFailsPreScore(PreScorePlugin, ScorePlugin):
+    reads = Reads.NODE
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        raise ValueError("no scales")
+
+    def score_node(self, state: CycleState, pod: Pod, node: NodeRow) -> int:
+        raise AssertionError("must not be asked")
+
+
+def test_a_failing_pre_score_matters_only_where_there_is_something_to_score() -> None:
+    decide = decider(cluster_of(3), FewNodes, RemembersAndFailsPreScore).decide
+    nowhere, one, many = (make_pod(f"to-{n}").labels(nodes=str(n)).build() for n in range(3))
+    for _ in range(3):
+        assert decide(nowhere).message == "0/3 nodes are available: 3 no."
+        assert decide(one).node_name == "n0"
+        assert decide(many).message == 'running PreScore plugin "RemembersAndFailsPreScore": no scales'
+
+
 class RejectsAll(FilterPlugin):
     def filter_node(self, state: CycleState, pod: Pod, node: NodeRow) -> Status | None:
         return Status(Code.UNSCHEDULABLE, ("no",))
