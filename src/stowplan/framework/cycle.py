@@ -44,8 +44,8 @@ class PreFilterOutcome:
 
 
 def merge_pre_filters(answers: Iterable[tuple[str, PreFilterAnswer]]) -> PreFilterOutcome:
-    """Upstream's rules: the first unresolvable rejection ends it, of other rejections the last counts,
-    and the nodes that plugins narrowed to are intersected."""
+    """Upstream's rules: the first unresolvable rejection ends it and nothing said before counts, of other
+    rejections the last counts, and the nodes that plugins narrowed to are intersected."""
     outcome = PreFilterOutcome()
     for name, answer in answers:
         if isinstance(answer, Narrow):
@@ -57,6 +57,7 @@ def merge_pre_filters(answers: Iterable[tuple[str, PreFilterAnswer]]) -> PreFilt
         elif answer is not None and answer != SKIP:
             outcome.status = answer.by(name)
             if answer.code is Code.UNRESOLVABLE:
+                outcome.narrowing = frozenset()
                 return outcome
     return outcome
 

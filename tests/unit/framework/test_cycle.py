@@ -26,6 +26,14 @@ def test_an_unresolvable_answer_ends_it() -> None:
     assert outcome.status == unresolvable("one").by("A")
 
 
+def test_who_narrowed_the_search_does_not_matter_once_a_plugin_ends_it() -> None:
+    ended = merge_pre_filters([("A", narrow("x")), ("B", unresolvable("no"))])
+    assert ended.status == unresolvable("no").by("B")
+    assert ended.narrowing == frozenset()
+    rejected = merge_pre_filters([("A", narrow("x")), ("B", unschedulable("no"))])
+    assert rejected.narrowing == frozenset({"A"})
+
+
 def test_pending_is_a_rejection_of_its_own_kind() -> None:
     status = merge_pre_filters([("A", pending("later"))]).status
     assert status is not None and status.code is Code.PENDING and status.rejected
