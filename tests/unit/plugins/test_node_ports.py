@@ -26,6 +26,16 @@ def cluster_with_ports(*ports: tuple[int, str, str]) -> Cluster:
     return cluster
 
 
+def test_a_port_that_two_pods_took_is_free_when_both_are_gone() -> None:
+    cluster = cluster_with_ports((80, "TCP", ""))
+    cluster.add(make_pod("too").on_node("a").host_port(80).build())
+    plugin = build_plugin(NodePorts, cluster)
+    pod = make_pod("new").host_port(80).build()
+    for name, there in (("there", TAKEN), ("too", None)):
+        cluster.remove(make_pod(name).build())
+        assert statuses(plugin, pod, cluster) == [there, None]
+
+
 @pytest.mark.parametrize(
     ("taken", "wanted", "conflict"),
     [
