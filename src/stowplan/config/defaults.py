@@ -13,6 +13,7 @@ import msgspec
 from stowplan.config.types import (
     DEFAULT_BURST,
     DEFAULT_CONTENT_TYPE,
+    DEFAULT_HTTP_TIMEOUT,
     DEFAULT_QPS,
     DEFAULT_SCHEDULER_NAME,
     LEASE_DURATION,
@@ -81,6 +82,10 @@ def completed(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfigu
         ),
         leader_election=_completed_election(configuration.leader_election),
         client_connection=_completed_connection(configuration.client_connection),
+        extenders=tuple(
+            msgspec.structs.replace(extender, http_timeout=extender.http_timeout or DEFAULT_HTTP_TIMEOUT)
+            for extender in configuration.extenders
+        ),
         enable_contention_profiling=configuration.enable_profiling if contention is None else contention,
     )
 

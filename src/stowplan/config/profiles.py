@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from stowplan.config.problems import ConfigError, Problem, child, shown
+from stowplan.config.reading import OWN_PLUGINS
 from stowplan.config.structure import read_record
 from stowplan.config.types import (
     API_GROUP,
@@ -231,6 +232,10 @@ class _ProfileResolver:
             info = self.registry.get(plugin.name)
             if info is None or "score" not in info.points or plugin.name in weights:
                 continue
+            if total < 0:  # upstream computes what is left of 64 bits, which overflows then
+                message = f"the weights before {plugin.name} add up to less than 0, which is refused upstream"
+                self.report("score", plugin.name, message)
+                break
             weights[plugin.name] = plugin.weight or 1
             total += weights[plugin.name] * _MAX_SCORE
             if total > _MAX_TOTAL_SCORE:
@@ -285,7 +290,8 @@ class _ProfileResolver:
         if kind is not None and kind != f"{name}Args":
             message = f'{shown(kind)} must be "{name}Args", or be left out'
             self.problems.append(Problem(child(path, "kind"), message))
-        if isinstance(version, str) and version.startswith(f"{API_GROUP}/") and version != API_VERSION:
+        is_ours = name in OWN_PLUGINS or str(version).startswith(f"{API_GROUP}/")
+        if version is not None and is_ours and version != API_VERSION:
             self.problems.append(
                 Problem(child(path, "apiVersion"), f'{shown(version)} must be "{API_VERSION}"')
             )

@@ -34,7 +34,7 @@ class Source:
         self._values_left = _MAX_VALUES
         self._loader = yaml.CSafeLoader(text)
         try:
-            self._root = self._loader.get_single_node()
+            self._root = self._only_document()
             self.data: Any = self._value(self._root, "", 0) if self._root is not None else None
         except yaml.YAMLError as error:
             raise ConfigError([_syntax_problem(error, name)]) from None
@@ -46,6 +46,20 @@ class Source:
         if self._root is None:
             return None
         return _line_of(self._root, path)
+
+    def _only_document(self) -> yaml.Node | None:
+        """The one document of the file. Those that write many files at once leave empty ones behind it."""
+        if not self._loader.check_node():
+            return None
+        root = self._loader.get_node()
+        while self._loader.check_node():
+            another = self._loader.get_node()
+            assert another is not None
+            if not (isinstance(another, yaml.ScalarNode) and another.tag.endswith(":null")):
+                line = another.start_mark.line + 1
+                message = f"{self.name}:{line}: a second document begins here; a configuration is one"
+                raise ConfigError([Problem("", message)])
+        return root
 
     def _value(self, node: yaml.Node, path: str, depth: int) -> Any:
         self._values_left -= 1

@@ -123,6 +123,8 @@ class _Reader:
         return _INVALID if any(isinstance(value, _Invalid) for value in entries.values()) else entries
 
     def read_value(self, data: Any, kind: Any, path: str) -> Any:
+        if isinstance(data, float) and data.is_integer() and _is_whole_number(kind):
+            data = int(data)  # 4.0 and 4e0 are 4, as in any JSON
         try:
             return msgspec.convert(data, kind, dec_hook=_decode_value)
         except msgspec.ValidationError as error:
@@ -155,6 +157,10 @@ def _without_none(kind: Any) -> Any:
         if len(rest) == 1:
             return rest[0]
     return kind
+
+
+def _is_whole_number(kind: Any) -> bool:
+    return (get_args(kind)[0] if get_origin(kind) is Annotated else kind) is int
 
 
 def _in_words(kind: Any, data: Any) -> str | None:

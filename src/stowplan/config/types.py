@@ -25,6 +25,7 @@ RETRY_PERIOD: Final = Duration.parse("2s")
 DEFAULT_CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
 DEFAULT_QPS: Final = 50.0
 DEFAULT_BURST: Final = 100
+DEFAULT_HTTP_TIMEOUT: Final = Duration.parse("5s")
 
 
 class ConfigRecord(Record, frozen=True, forbid_unknown_fields=True):
@@ -166,7 +167,7 @@ class Extender(ConfigRecord, frozen=True):
     bind_verb: str = ""
     enable_https: bool = field(default=False, name="enableHTTPS")
     tls_config: ExtenderTLSConfig | None = None
-    http_timeout: Duration = Duration(0)
+    http_timeout: Duration = DEFAULT_HTTP_TIMEOUT
     node_cache_capable: bool = False
     managed_resources: tuple[ExtenderManagedResource, ...] = ()
     ignorable: bool = False

@@ -61,6 +61,14 @@ def test_zeros_and_empty_texts_mean_the_default() -> None:
     assert load(body).configuration == default_configuration()
 
 
+@pytest.mark.parametrize(
+    ("timeout", "completed"), [("", "5s"), (", httpTimeout: 0s", "5s"), (", httpTimeout: 7s", "7s")]
+)
+def test_extenders_have_five_seconds_unless_said(timeout: str, completed: str) -> None:
+    (extender,) = load(f"extenders: [{{urlPrefix: u{timeout}}}]").configuration.extenders
+    assert str(extender.http_timeout) == completed
+
+
 def test_a_false_leader_elect_is_kept() -> None:
     assert not load("leaderElection: {leaderElect: false}").configuration.leader_election.leader_elect
 

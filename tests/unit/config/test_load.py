@@ -78,6 +78,8 @@ profiles:
     [
         ("parallelism: abc", 'parallelism: "abc" is not a whole number'),
         ("parallelism: true", "parallelism: true is not a whole number"),
+        ("parallelism: 4.5", "parallelism: 4.5 is not a whole number"),
+        ("profiles: [null]", "profiles[0]: null is not an object with fields"),
         ("parallelism: 3000000000", "is not a whole number between -2147483648 and 2147483647"),
         ("enableProfiling: 'yes'", 'enableProfiling: "yes" is not true or false'),
         ("clientConnection: {qps: '5'}", 'clientConnection.qps: "5" is not a number'),
@@ -127,6 +129,11 @@ def test_a_file_that_is_something_else_is_refused(text: str, expected: str) -> N
     assert any(expected in line for line in problems("", text)), problems("", text)
 
 
+@pytest.mark.parametrize("text", ["4", "4.0", "4e0", "0.4e+1"])
+def test_a_whole_number_may_be_written_in_any_way(text: str) -> None:
+    assert load(f"parallelism: {text}").configuration.parallelism == 4
+
+
 def test_null_is_as_good_as_absent() -> None:
     body = "parallelism: null\nprofiles:\nleaderElection: {leaseDuration: ~}\nextenders: null"
     assert load(body).configuration == default_configuration()
@@ -147,7 +154,7 @@ def test_warnings_name_their_place() -> None:
     warnings = load("""\
 profiles:
 - plugins:
-    score:
+    multiPoint:
       enabled:
       - {name: SameRack, weight: -3}
   pluginConfig:
@@ -159,7 +166,7 @@ extenders:
 """).warnings
     assert warnings == (
         (
-            "scheduler.yaml:7: profiles[0].plugins.score.enabled[0].weight:"
+            "scheduler.yaml:7: profiles[0].plugins.multiPoint.enabled[0].weight:"
             " -3 turns the scores of SameRack around"
         ),
         "scheduler.yaml:10: profiles[0].pluginConfig[0].args: NodeName takes no args; they have no effect",

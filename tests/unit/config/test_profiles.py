@@ -186,7 +186,10 @@ def test_expansion(plugins: str, point: str, expected: str) -> None:
             {"SameRack": 7},
         ),
         ("{score: {disabled: [{name: NodeAffinity}]}}", {"NodeAffinity": None}),
-        ("{score: {enabled: [{name: SameRack, weight: -2}]}}", {"SameRack": -2, "TaintToleration": 3}),
+        (
+            "{multiPoint: {enabled: [{name: SameRack, weight: -2}]}}",
+            {"SameRack": -2, "TaintToleration": 3},
+        ),
     ],
 )
 def test_weights(plugins: str, weights: dict[str, int | None]) -> None:
@@ -265,6 +268,11 @@ def test_scores_that_could_overflow_are_refused() -> None:
         resolve_profiles(completed(configuration), REGISTRY)
 
 
+def test_weights_may_not_add_up_to_less_than_nothing_on_the_way() -> None:
+    (line,) = problems("profiles: [{plugins: {score: {enabled: [{name: SameRack, weight: -2}]}}}]")
+    assert "the weights before TaintToleration add up to less than 0" in line
+
+
 QUEUE_SORT = "profiles: [{schedulerName: a%s}, {schedulerName: b%s}]"
 
 
@@ -331,7 +339,10 @@ def test_args_of_a_plugin_that_is_not_enabled_are_checked_all_the_same() -> None
     [
         ("kind: NodeResourcesFitArgs", None),
         ("apiVersion: kubescheduler.config.k8s.io/v1, kind: NodeResourcesFitArgs", None),
-        ("apiVersion: example.com/v1, kind: NodeResourcesFitArgs", None),
+        (
+            "apiVersion: example.com/v1, kind: NodeResourcesFitArgs",
+            'must be "kubescheduler.config.k8s.io/v1"',
+        ),
         ("kind: FitArgs", 'args.kind: "FitArgs" must be "NodeResourcesFitArgs", or be left out'),
         ("apiVersion: kubescheduler.config.k8s.io/v1beta3", 'must be "kubescheduler.config.k8s.io/v1"'),
     ],
@@ -342,6 +353,11 @@ def test_the_type_of_args(header: str, message: str | None) -> None:
         load(body)
     else:
         assert message in problems(body)[0]
+
+
+def test_plugins_of_other_packages_have_versions_of_their_own() -> None:
+    args = "[{name: SameRack, args: {apiVersion: example.com/v1, kind: SameRackArgs}}]"
+    load(f"profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: SameRack}}]}}}}, pluginConfig: {args}}}]")
 
 
 def test_resources_that_extenders_take_over_replace_those_the_args_ignore() -> None:

@@ -96,8 +96,13 @@ def test_text_that_is_not_yaml_is_an_error_with_its_line() -> None:
 
 
 def test_two_documents_are_an_error() -> None:
-    with pytest.raises(ConfigError, match="single document"):
+    with pytest.raises(ConfigError, match=r"^f:3: a second document begins here"):
         Source(b"a: 1\n---\nb: 1\n", "f")
+
+
+@pytest.mark.parametrize("text", ["---\na: 1\n", "a: 1\n---\n", "a: 1\n---\n---\n# nothing\n", "a: 1\n...\n"])
+def test_empty_documents_do_no_harm(text: str) -> None:
+    assert Source(text.encode(), "f").data == {"a": 1}
 
 
 def test_an_alias_bomb_is_refused() -> None:
