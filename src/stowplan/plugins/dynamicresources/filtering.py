@@ -32,7 +32,7 @@ _NOT_ALLOCATED, _BAD_POOLS, _NO_RESOURCE, _UNAVAILABLE = range(1, 5)
 _CODE_OF = {NOT_FOUND: _NOT_ALLOCATED, BAD_POOLS: _BAD_POOLS}
 
 
-class FilterTimeoutError(Exception):
+class FilterTimeoutError(ValueError):
     """The search took too long on a node."""
 
     def __init__(self, node_name: str) -> None:

@@ -35,7 +35,7 @@ _PREVENTING = ("NoSchedule", "NoExecute")
 ClassLookup: TypeAlias = Callable[[str], DeviceClass | None]
 
 
-class AllocationError(Exception):
+class AllocationError(ValueError):
     """Something is wrong with a claim or a class: no node will do until that is mended."""
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from stowplan.cluster import Cluster
 from stowplan.framework.contract import SKIP, CycleState
+from stowplan.framework.failure import PluginError
 from stowplan.framework.status import Code
 from stowplan.objects import Pod
 from stowplan.objects.devices import AllocatedDeviceStatus
@@ -198,10 +199,12 @@ def test_invalid_pools_are_named_where_nothing_else_helps() -> None:
 
 def test_a_broken_selector_is_an_error_that_names_the_claim() -> None:
     cluster = two_nodes(make_claim("claim", request("r", 1, f'device.attributes["{DRIVER}"].nope')))
-    with pytest.raises(
-        AllocationError, match="claim default/claim: selector #0: CEL runtime error: no such key: nope"
-    ):
+    with pytest.raises(AllocationError) as raised:
         reasons(build(cluster), cluster, claiming_pod("p", "claim"))
+    assert str(PluginError("DynamicResources", "filter", raised.value)) == (
+        'running "DynamicResources" filter plugin: claim default/claim: selector #0: '
+        "CEL runtime error: no such key: nope"
+    )
 
 
 def test_a_search_that_takes_too_long_is_an_error_that_names_the_node() -> None:
