@@ -87,10 +87,12 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         added = args.added_affinity or Affinity()
         self._added_required = None if added.required is None else compile_node_selector(added.required)
         self._added_preferred = compile_preferred_terms(added.preferred)
+        self._adds_preferred = bool(added.preferred)
+        """Terms that say nothing are scored too: 0 for every node."""
 
     def concerns(self, pod: Pod) -> bool:
         spec = pod.spec
-        adds = self._added_required is not None or bool(self._added_preferred)
+        adds = self._added_required is not None or self._adds_preferred
         return adds or bool(spec.node_selector) or _affinity(pod) is not None
 
     def shape(self, pod: Pod) -> tuple[object, ...]:
@@ -130,7 +132,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         preferred = state[_PREFERRED] = self._preferred(pod)
         affinity = _affinity(pod)
-        asked = bool(self._added_preferred) or (affinity is not None and bool(affinity.preferred))
+        asked = self._adds_preferred or (affinity is not None and bool(affinity.preferred))
         return None if asked or preferred else SKIP
 
     def _preferred(self, pod: Pod) -> Preferred:

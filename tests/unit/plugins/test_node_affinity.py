@@ -131,6 +131,15 @@ def test_the_added_affinity_holds_for_every_pod() -> None:
     assert scores(plugin, picky, cluster) == [1, 4, 5]
 
 
+def test_added_preferences_that_say_nothing_score_nothing_but_score() -> None:
+    cluster = three_nodes()
+    plugin = build_plugin(NodeAffinity, cluster, addedAffinity={PREFERRED: [{"weight": 4, "preference": {}}]})
+    pod = make_pod("p").build()
+    assert plugin.concerns(pod)
+    assert plugin.pre_score(CycleState(), pod, cluster.nodes) is None
+    assert scores(plugin, pod, cluster) == [0, 0, 0]
+
+
 def test_mistakes_in_the_added_affinity_are_told() -> None:
     wrong = {"matchExpressions": [{"key": "zone", "operator": "Near"}]}
     added = {REQUIRED: {"nodeSelectorTerms": [wrong]}, PREFERRED: [{"weight": 1, "preference": wrong}]}
