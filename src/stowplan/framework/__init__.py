@@ -30,16 +30,20 @@ from stowplan.framework.contract import (
     ReservePlugin,
     ScorePlugin,
     Wait,
+    default_normalize,
 )
+from stowplan.framework.events import Action, EventHint, Resource
 from stowplan.framework.status import Code, Status, pending, unresolvable, unschedulable
 from stowplan.framework.verdict import Verdict
 
 __all__ = [
     "ASK_ALWAYS",
     "SKIP",
+    "Action",
     "BindPlugin",
     "Code",
     "CycleState",
+    "EventHint",
     "FilterPlugin",
     "Handle",
     "Narrow",
@@ -58,10 +62,12 @@ __all__ = [
     "QueuedPod",
     "Reads",
     "ReservePlugin",
+    "Resource",
     "ScorePlugin",
     "Status",
     "Verdict",
     "Wait",
+    "default_normalize",
     "pending",
     "unresolvable",
     "unschedulable",

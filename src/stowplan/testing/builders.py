@@ -142,8 +142,15 @@ class PodBuilder(ObjectBuilder):
 
     def requests(self, resources: Mapping[str, Quantity] | None = None, /, **more: Quantity) -> Self:
         """Add to what the first container asks for."""
-        declared = self._first_container().setdefault("resources", {}).setdefault("requests", {})
-        declared.update(_resources(resources, more))
+        return self._amounts("requests", _resources(resources, more))
+
+    def limits(self, resources: Mapping[str, Quantity] | None = None, /, **more: Quantity) -> Self:
+        """Add to what the first container may use at most. An API server makes requests of limits that have
+        none beside them; here they are given."""
+        return self._amounts("limits", _resources(resources, more))
+
+    def _amounts(self, field: str, amounts: Mapping[str, Quantity]) -> Self:
+        self._first_container().setdefault("resources", {}).setdefault(field, {}).update(amounts)
         return self
 
     def host_port(self, port: int, protocol: str = "TCP", ip: str = "") -> Self:

@@ -77,9 +77,9 @@ def configured(
     return load_configuration(config.encode(), "config", known_plugins(registry)).configuration, registry
 
 
-@dataclass(frozen=True)
+@dataclass
 class Queued:
-    """A pod as it stands in the queue, for tests of queue sorts."""
+    """A pod as it stands in the queue (a `QueuedPod`), for tests of queue sorts."""
 
     pod: Pod
     timestamp: float = 0.0

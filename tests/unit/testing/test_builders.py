@@ -17,6 +17,7 @@ def test_pod_with_everything() -> None:
         make_pod("web-0", "shop")
         .labels({"example.com/a": "1"}, app="web")
         .requests({"example.com/gpu": 1}, cpu="1", ephemeral_storage="1Gi")
+        .limits(cpu="2")
         .owned_by("ReplicaSet", "web")
         .created("2024-05-01T10:00:00Z")
         .priority(7)
@@ -40,6 +41,7 @@ def test_pod_with_everything() -> None:
     assert pod.controller.name == "web"
     assert pod.spec.request == {"cpu": 1000, "ephemeral-storage": 2**30, "example.com/gpu": 1}
     assert (pod.spec.priority, pod.spec.scheduler_name, pod.status.nominated_node_name) == (7, "mine", "n9")
+    assert pod.spec.containers[0].resources.limits == {"cpu": "2"}
     assert [gate.name for gate in pod.spec.scheduling_gates] == ["wait"]
     assert pod.spec.tolerations == (
         Toleration(key="a", operator="Exists"),
