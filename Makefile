@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 CODE := $(wildcard src tests conformance benchmarks hack)
-EXAMPLES := $(wildcard examples/*/src)
+EXAMPLES := $(wildcard examples/*)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format conformance bench bench-core bench-transport bench-e2e control-plane \
@@ -23,9 +23,9 @@ check: $(READY) ## Check format, lint, types, layers and the README's commands
 	$(VENV)/bin/ruff format --check $(CODE) $(EXAMPLES)
 	$(VENV)/bin/ruff check $(CODE) $(EXAMPLES)
 	$(VENV)/bin/mypy $(CODE)
-	$(foreach example,$(EXAMPLES),MYPYPATH=$(example) $(VENV)/bin/mypy $(example) &&) true
+	$(foreach example,$(EXAMPLES),MYPYPATH=$(example)/src $(VENV)/bin/mypy $(example) &&) true
 	$(VENV)/bin/lint-imports
-	$(RUN) hack/check_readme.py README.md CONTRIBUTING.md $(wildcard docs/*.md)
+	$(RUN) hack/check_readme.py README.md CONTRIBUTING.md $(wildcard docs/*.md examples/*/README.md)
 
 format: $(READY) ## Rewrite the code the way the format check wants it
 	$(VENV)/bin/ruff format $(CODE) $(EXAMPLES)

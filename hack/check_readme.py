@@ -106,7 +106,7 @@ def _python_complaint(arguments: tuple[str, ...], root: Path) -> str | None:
         module = arguments[1]
         if module.partition(".")[0] not in FOREIGN_MODULES and not _module_exists(module, root):
             return f"no such module: {module}"
-    paths = [word.partition("::")[0] for word in arguments if re.match(r"[\w.]+/", word)]
+    paths = [word.partition("::")[0] for word in arguments if re.match(r"(?!\.\./)[\w.]+/", word)]
     missing = [path for path in paths if not (root / path).exists()]
     return f"no such file: {missing[0]}" if missing else None
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+
 from stowplan.framework import CycleState
 from stowplan.framework.registry import discover
-from stowplan.testing.builders import PodBuilder, make_node, make_pod
+from stowplan.testing.builders import make_node, make_pod
 from stowplan.testing.deciding import Queued, cluster_of, decide, explain
 from stowplan.testing.plugins import build_plugin
 from stowplan_example_plugins.qos_sort import QOSSort
 from stowplan_example_plugins.smallest_node import SmallestNode
 
-
-def pod(name: str, requests: dict[str, str], limits: dict[str, str]) -> PodBuilder:
-    return make_pod(name).container(resources={"requests": requests, "limits": limits})
-
-
-GUARANTEED = pod("guaranteed", {"cpu": "1", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"})
-LIMITED = pod("limited", {}, {"cpu": "1", "memory": "1Gi"})
-BURSTABLE = pod("burstable", {"cpu": "1"}, {})
-BEST_EFFORT = pod("besteffort", {}, {})
+GUARANTEED = make_pod("guaranteed").requests(cpu="1000m", memory="1Gi").limits(cpu=1, memory="1Gi")
+LIMITED = make_pod("limited").limits(cpu=1, memory="1Gi")
+BURSTABLE = make_pod("burstable").requests(cpu=1)
+BEST_EFFORT = make_pod("besteffort").requests(cpu=0)
+AS_A_WHOLE = make_pod("whole").spec(resources={"limits": {"cpu": 1, "memory": "1Gi"}})
 
 
 def order(*queued: Queued) -> list[str]:
@@ -34,6 +31,10 @@ def test_guaranteed_comes_before_burstable_before_best_effort() -> None:
 
 def test_limits_alone_make_a_pod_guaranteed() -> None:
     assert order(Queued(BURSTABLE.build(), 1.0), Queued(LIMITED.build(), 2.0)) == ["limited", "burstable"]
+
+
+def test_what_a_pod_asks_for_as_a_whole_counts() -> None:
+    assert order(Queued(BURSTABLE.build(), 1.0), Queued(AS_A_WHOLE.build(), 2.0)) == ["whole", "burstable"]
 
 
 def test_a_higher_priority_comes_first_whatever_the_class() -> None:
@@ -68,7 +69,9 @@ def test_both_forms_of_the_score_agree() -> None:
     cluster = cluster_of(*NODES)
     plugin = build_plugin(SmallestNode, cluster)
     one_by_one = [plugin.score_node(CycleState(), make_pod("p").build(), node) for node in cluster.nodes]
-    np.testing.assert_array_equal(plugin.score(CycleState(), make_pod("p").build(), cluster.nodes), one_by_one)
+    np.testing.assert_array_equal(
+        plugin.score(CycleState(), make_pod("p").build(), cluster.nodes), one_by_one
+    )
 
 
 def test_the_installed_package_is_found_by_its_entry_points() -> None:

@@ -60,6 +60,7 @@ def test_commands_in_sentences_and_tables_are_read_and_other_code_is_not() -> No
         ".venv/bin/python -m pytest tests/control_plane/test_smoke.py::test_x",
         "python3 -m stowplan demo",
         "hack/control-plane/build.sh --where",
+        "python -m pip install ../stowplan pytest",
         "git clone somewhere",
     ],
 )
@@ -74,6 +75,7 @@ def test_a_command_that_exists_passes(line: str) -> None:
         ("stowplan nope", "stowplan has no command 'nope'"),
         ("python -m stowplan.nope", "no such module: stowplan.nope"),
         ("python -m pytest tests/nope.py::test", "no such file: tests/nope.py"),
+        ("python -m pytest .ci/nope.py", "no such file: .ci/nope.py"),
         ("hack/nope.sh", "no such file: hack/nope.sh"),
         ("make demo && make nope", "the Makefile has no target 'nope'"),
     ],

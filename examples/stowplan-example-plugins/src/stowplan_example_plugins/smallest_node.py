@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from stowplan.cluster import IntColumn, NodeRow, Nodes
-from stowplan.framework import CycleState, Reads, ScorePlugin
-from stowplan.framework.contract import default_normalize
+from stowplan.framework import CycleState, Reads, ScorePlugin, default_normalize
 from stowplan.objects import Pod
 
 
