@@ -25,7 +25,7 @@ from stowplan.framework.registry import discover
 from stowplan.kube.client import ApiClient
 from stowplan.kube.errors import ApiError
 from stowplan.kube.kubeconfig import load_access
-from stowplan.kube.transport import Transport
+from stowplan.kube.pool import Admit, anything
 from stowplan.ops.clientmetrics import MeasuredTransport
 from stowplan.ops.dump import dump
 from stowplan.ops.endpoints import Pages
@@ -82,17 +82,16 @@ class Process:
         self.metrics.disabled = settings.disabled_metrics
         connection = settings.configuration.client_connection
         self.access = load_access(connection.kubeconfig, master=settings.master)
-        self.client = self.connect(connection.qps, connection.burst)
+        self.client = self.connect(connection.qps, connection.burst, admit=self.admit)
 
-    def connect(self, qps: float = -1.0, burst: int = 1, *, connections: int = 32) -> ApiClient:
+    def connect(
+        self, qps: float = -1.0, burst: int = 1, *, connections: int = 32, admit: Admit = anything
+    ) -> ApiClient:
         """A client of the API server, with connections and a rate of its own."""
-        transport = self.transport(connections=connections)
-        return self._kept(ApiClient(self.access, qps=qps, burst=burst, transport=transport))
-
-    def transport(self, *, connections: int) -> Transport:
-        """What connects a client with the API server."""
         host = self.access.server.partition("://")[2]
-        return MeasuredTransport(self.access.transport(connections=connections), host, self.metrics)
+        pool = self.access.transport(connections=connections, admit=admit)
+        transport = MeasuredTransport(pool, host, self.metrics)
+        return self._kept(ApiClient(self.access, qps=qps, burst=burst, transport=transport))
 
     def _kept(self, client: ApiClient) -> ApiClient:
         self._clients.append(client)
@@ -131,6 +130,9 @@ class Process:
         sources.tasks = lambda: len(asyncio.all_tasks())
 
     # What differs
+
+    def admit(self, method: str, target: str) -> None:
+        """Raises when `client` must not send this request now."""
 
     @property
     def is_leading(self) -> bool:

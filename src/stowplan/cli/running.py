@@ -11,7 +11,6 @@ import logging
 import socket
 import sys
 import uuid
-from collections.abc import Callable
 
 from stowplan import __version__
 from stowplan.cli.informing import Informers
@@ -25,7 +24,6 @@ from stowplan.kube.leases import LeaderElector, LeaseLostError
 from stowplan.kube.loop import new_event_loop
 from stowplan.kube.planner import KubePlanner
 from stowplan.kube.recorder import Recorder
-from stowplan.objects import Pod
 from stowplan.ops.health import Check
 from stowplan.ops.logs import Logs
 from stowplan.ops.server import LookupFailedError
@@ -69,18 +67,6 @@ def _build(settings: RunSettings, logs: Logs) -> Process:
         raise CommandError(str(problem)) from None
 
 
-class LeaseGuardedPlanner(KubePlanner):
-    """Binds only while the lease is held. After a long stall, another scheduler may act already, before this
-    one has noticed."""
-
-    may_act: Callable[[], bool] = staticmethod(lambda: True)
-
-    async def bind(self, pod: Pod, node_name: str) -> None:
-        if not self.may_act():
-            raise ApiError(0, "LeaseLost", f"{pod.key} is not bound: the lease is not held any more")
-        await super().bind(pod, node_name)
-
-
 class SchedulerProcess(Process):
     """A scheduler that schedules."""
 
@@ -91,8 +77,7 @@ class SchedulerProcess(Process):
         events = self.connect(connection.qps, connection.burst, connections=8)
         self.recorder = Recorder(events, host=socket.gethostname())
         self.elector = self._make_elector()
-        planner = LeaseGuardedPlanner(self.client, self.recorder)
-        planner.may_act = lambda: self.is_leading
+        planner = KubePlanner(self.client, self.recorder)
         self.build_core(planner)
         self.core.host.sleep = asyncio.sleep
         feed = Feed(self.cluster, self.queue, self.core.profiles, self.core.host.waiting)
@@ -119,6 +104,12 @@ class SchedulerProcess(Process):
     @property
     def is_leading(self) -> bool:
         return self.elector is None or self.elector.is_leader
+
+    def admit(self, method: str, target: str) -> None:
+        """Only who holds the lease may change anything. After a long stall another scheduler may act already,
+        before this one has noticed, and requests may have waited in line all the time."""
+        if method != "GET" and not self.is_leading:
+            raise ApiError(0, "LeaseLost", "the lease is not held any more", request=f"{method} {target}")
 
     def election_checks(self) -> tuple[Check, ...]:
         elector = self.elector

@@ -12,7 +12,6 @@ from stowplan.cli.process import Process, RunSettings
 from stowplan.engine.feed import Feed
 from stowplan.engine.shadow import Difference, Shadow
 from stowplan.engine.trace import as_data
-from stowplan.kube.transport import Answer, Transport
 from stowplan.ops.logs import Logs
 
 log = logging.getLogger(__name__)
@@ -20,28 +19,8 @@ log = logging.getLogger(__name__)
 _LOOK_AGAIN = 0.25
 
 
-class ReadOnlyTransport:
-    """A transport that cannot change anything, whatever asks it to."""
-
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-        self.stream = inner.stream
-        self.renew = inner.renew
-        self.close = inner.close
-
-    async def send(
-        self, method: str, target: str, headers: bytes, body: bytes = b"", *, timeout: float
-    ) -> Answer:
-        if method != "GET":
-            raise PermissionError(f"{method} {target}: a shadow only reads")
-        return await self._inner.send(method, target, headers, body, timeout=timeout)
-
-
 class ShadowProcess(Process):
     """A scheduler that only looks on."""
-
-    def transport(self, *, connections: int) -> Transport:
-        return ReadOnlyTransport(super().transport(connections=connections))
 
     def __init__(self, settings: RunSettings, logs: Logs) -> None:
         super().__init__(settings, logs)
@@ -50,6 +29,11 @@ class ShadowProcess(Process):
         feed = Feed(self.cluster, self.queue, self.core.profiles, self.core.host.waiting)
         self.shadow = Shadow(self.core, self.queue, feed, report)
         self.informers = Informers(self.client, settings.profiles, self.shadow.observe)
+
+    def admit(self, method: str, target: str) -> None:
+        """Nothing can be changed, whatever asks for it."""
+        if method != "GET":
+            raise PermissionError(f"{method} {target}: a shadow only reads")
 
     async def act(self) -> int:
         """Looks on until told to end, and says how it went; the exit code says nothing about differences."""

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from stowplan.kube.credentials import Credentials, StaticCredentials
 from stowplan.kube.dialing import Dialer, Proxy
-from stowplan.kube.pool import Pool
+from stowplan.kube.pool import Admit, Pool, anything
 from stowplan.kube.tls import Trust
 
 
@@ -34,7 +34,7 @@ class Access:
     namespace: str = ""
     """The namespace to use when none is said."""
 
-    def transport(self, *, connections: int) -> Pool:
+    def transport(self, *, connections: int, admit: Admit = anything) -> Pool:
         """A pool of connections of its own."""
         parts = urlsplit(self.server)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -49,7 +49,7 @@ class Access:
             self.credentials,
             self.proxy,
         )
-        return Pool(dialer, size=connections, path_prefix=parts.path.rstrip("/"))
+        return Pool(dialer, size=connections, path_prefix=parts.path.rstrip("/"), admit=admit)
 
     def header_lines(self, user_agent: str) -> bytes:
         """The lines that all requests have in common; credentials come on top."""

@@ -17,17 +17,27 @@ from stowplan.kube.transport import Answer, DataSink
 
 Connect: TypeAlias = Callable[[Callable[[], Connection]], Awaitable[Connection]]
 """Opens a connection for the protocol that the factory makes; raises OSError."""
+Admit: TypeAlias = Callable[[str, str], None]
+"""Is told method and path of a request in the moment in which it is sent, however long it has waited in line,
+and raises what keeps it from being sent."""
 
 _SWEEP = 0.5
 _IDLE_LIMIT = 45.0  # less than any server's own, so that requests do not meet a closing connection
 _CONNECT_TIMEOUT = 10.0
 
 
+def anything(method: str, target: str) -> None:
+    """Every request may be sent."""
+
+
 class Pool:
     """A transport over HTTP/1.1. It belongs to the event loop it is first used in."""
 
-    def __init__(self, connect: Connect, *, size: int = 32, path_prefix: str = "") -> None:
+    def __init__(
+        self, connect: Connect, *, size: int = 32, path_prefix: str = "", admit: Admit = anything
+    ) -> None:
         self._connect = connect
+        self._admit = admit
         self._size = size
         self._prefix = path_prefix
         self._buffer = memoryview(bytearray(BUFFER_SIZE))
@@ -56,6 +66,7 @@ class Pool:
             request = f"{method} {self._prefix}{target} HTTP/1.1\r\n".encode() + headers + b"\r\n"
         connection = self._pick() or await self._wait_for_one(method, target)
         try:
+            self._admit(method, target)
             answer = await connection.exchange(request, self._time() + timeout)
         except CutError as error:
             raise UncertainError(str(error), request=f"{method} {target}") from None

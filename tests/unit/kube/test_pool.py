@@ -373,3 +373,36 @@ def test_after_renewal_old_connections_are_not_used_again() -> None:
         assert server.connections == 2
 
     run(ok, test, size=1)
+
+
+def test_whether_a_request_may_be_sent_is_asked_when_it_is() -> None:
+    """Not when it gets in line."""
+    allowed = True
+    gate = asyncio.Event()
+
+    def admit(method: str, target: str) -> None:
+        if not allowed:
+            raise PermissionError(f"{method} {target}")
+
+    async def wait(exchange: Exchange) -> None:
+        await gate.wait()
+        await ok(exchange)
+
+    async def main() -> None:
+        nonlocal allowed
+        async with serving(wait) as server:
+            pool = Access(server=server.url).transport(connections=1, admit=admit)
+            first = asyncio.ensure_future(pool.send("POST", "/1", b"", b"x", timeout=9))
+            second = asyncio.ensure_future(pool.send("POST", "/2", b"", b"x", timeout=9))
+            await eventually(lambda: server.requests)
+            allowed = False
+            gate.set()
+            assert (await first).status == 200
+            with pytest.raises(PermissionError, match="POST /2"):
+                await second
+            allowed = True
+            assert (await pool.send("POST", "/3", b"", b"x", timeout=9)).status == 200
+            assert [each.target for each in server.requests] == ["/1", "/3"]
+            await pool.close()
+
+    asyncio.run(main())
