@@ -73,7 +73,7 @@ def test_another_replica_takes_over(calm: Stage, tmp_path: Path) -> None:
             make(*names[20:30])
             assert {stage.placed(name) for name in names[:30]} == {"one"}
             assert first.process.wait(timeout=20) == 0
-            holders.append(holder(stage))
+            holders.append(eventually(lambda: holder(stage)))  # by now all may be placed
 
             with replica(stage, tmp_path, "third") as third:
                 make(*names[30:40])
