@@ -23,7 +23,7 @@ from stowplan.kube.dialing import Proxy, parse_proxy
 from stowplan.kube.errors import CredentialsError
 from stowplan.kube.execplugin import API_VERSIONS, ExecCredentials, ExecPlugin
 from stowplan.kube.proxies import proxy_in
-from stowplan.kube.tls import ClientCertificate, Trust
+from stowplan.kube.tls import ClientCertificate, Trust, check_certificate, make_context
 from stowplan.objects import ObjectError
 from stowplan.objects.kinds import without_nulls
 from stowplan.objects.manifests import load_documents
@@ -161,11 +161,11 @@ def in_cluster(
             "this is no pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set. "
             "Name a kubeconfig with --kubeconfig"
         )
-    namespace = folder / "namespace"
+    authorities, namespace = folder / "ca.crt", folder / "namespace"
     return Access(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         credentials=FileCredentials(clock, token_file=folder / "token"),
-        trust=Trust(authorities=_text(folder / "ca.crt", "certificate authority of the service account")),
+        trust=_checked(Trust(_text(authorities, "the service account")), str(authorities)),
         namespace=_text(namespace, "namespace").strip() if namespace.exists() else "",
     )
 
@@ -266,7 +266,8 @@ class _Place:
             authorities = _text(self.path(cluster.certificate_authority), where)
         if cluster.insecure_skip_tls_verify and authorities:
             raise self.error("insecure-skip-tls-verify", "cannot be true with a certificate authority")
-        return Trust(authorities, cluster.tls_server_name, cluster.insecure_skip_tls_verify)
+        trust = Trust(authorities, cluster.tls_server_name, cluster.insecure_skip_tls_verify)
+        return _checked(trust, f"{self._file}: {self._entry}")
 
     def proxy(self, cluster: _Cluster) -> Proxy | None:
         if not cluster.proxy_url:
@@ -284,7 +285,7 @@ class _Place:
         if user.exec is not None:
             return ExecCredentials(self._plugin(user.exec, cluster, trust))
         header = b""
-        if user.token and not user.token_file:
+        if user.token:
             try:
                 header = bearer(user.token.strip())
             except CredentialsError as error:
@@ -297,8 +298,6 @@ class _Place:
             raise self.error("client-key-data", "needs client-certificate-data beside it, not a file")
         if in_files and not user.client_key:
             raise self.error("client-key", "is not set, but client-certificate is")
-        if not in_files and not user.token_file:
-            return StaticCredentials(header, certificate)
         credentials = FileCredentials(
             clock,
             token_file=self.path(user.token_file) if user.token_file else None,
@@ -308,10 +307,12 @@ class _Place:
             certificate=certificate,
         )
         try:
-            credentials.certificate()
-        except CredentialsError as error:
-            raise KubeconfigError(f"{self._file}: {self._entry}: {error.message}") from None
-        return credentials
+            shown = credentials.certificate()
+            if shown is not None:
+                check_certificate(shown)
+        except (CredentialsError, ValueError) as error:
+            raise KubeconfigError(f"{self._file}: {self._entry}: {error}") from None
+        return credentials if in_files or user.token_file else StaticCredentials(header, certificate)
 
     def _certificate(self, user: _User) -> ClientCertificate | None:
         if not user.client_certificate_data:
@@ -365,6 +366,14 @@ def _impersonation(user: _User) -> Impersonation:
         for value in values
     )
     return Impersonation(user.as_, user.as_uid, user.as_groups, extra)
+
+
+def _checked(trust: Trust, where: str) -> Trust:
+    try:
+        make_context(trust, None)
+    except ValueError as error:
+        raise KubeconfigError(f"{where}: {error}") from None
+    return trust
 
 
 def _text(path: Path, what: str) -> str:

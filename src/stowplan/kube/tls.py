@@ -42,7 +42,7 @@ class ResumingContext(ssl.SSLContext):
 
 
 def make_context(trust: Trust, certificate: ClientCertificate | None) -> ResumingContext:
-    """The context for connections to one server; an ssl.SSLError or ValueError says what is wrong."""
+    """The context for connections to one server; a ValueError says what is wrong."""
     context = ResumingContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -50,12 +50,26 @@ def make_context(trust: Trust, certificate: ClientCertificate | None) -> Resumin
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif trust.authorities:
-        context.load_verify_locations(cadata=trust.authorities)
+        _load_authorities(context, trust.authorities)
     else:
         context.load_default_certs()
     if certificate is not None:
         load_certificate(context, certificate)
     return context
+
+
+def check_certificate(certificate: ClientCertificate) -> None:
+    """A ValueError says why it cannot be shown to anybody."""
+    load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate)
+
+
+def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
+    plain = authorities.encode("ascii", "replace").decode()  # comments in bundles may be in any language
+    try:
+        context.load_verify_locations(cadata=plain)
+    except ssl.SSLError as error:
+        problem = error.reason or "there is no certificate in PEM in it"
+        raise ValueError(f"the certificate authority cannot be used: {problem}") from None
 
 
 def load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -> None:

@@ -19,13 +19,17 @@ from stowplan.kube.errors import CredentialsError
 from stowplan.kube.execplugin import ExecCredentials
 from stowplan.kube.kubeconfig import KubeconfigError, in_cluster, load_access
 from stowplan.kube.proxies import proxy_in
+from stowplan.kube.tls import make_context
+from tests.unit.kube.authority import Authority
 
 SECRET = "s3cr3t-t0ken"
-PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
+_AUTHORITY = Authority()
+PEM = _AUTHORITY.pem.decode()
+ME, ME_LATER = _AUTHORITY.issue("me"), _AUTHORITY.issue("me")
 
 
-def b64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
+def b64(text: str | bytes) -> str:
+    return base64.b64encode(text.encode() if isinstance(text, str) else text).decode()
 
 
 def config(user: Any = None, cluster: Any = None, **more: Any) -> dict[str, Any]:
@@ -70,29 +74,42 @@ def test_files_are_found_beside_the_kubeconfig(tmp_path: Path) -> None:
     folder = tmp_path / "deep"
     folder.mkdir()
     (folder / "ca.pem").write_text(PEM)
-    (folder / "me.crt").write_text("my certificate")
-    (folder / "me.key").write_text("my key")
+    (folder / "me.crt").write_bytes(ME.certificate)
+    (folder / "me.key").write_bytes(ME.key)
     content = config(
         {"client-certificate": "me.crt", "client-key": "me.key"}, {"certificate-authority": "ca.pem"}
     )
     access = load(folder, content)
     assert access.trust.authorities == PEM
-    assert access.credentials.certificate() == (b"my certificate", b"my key")
-    (folder / "me.crt").write_text("my next certificate")
-    assert access.credentials.certificate() == (b"my next certificate", b"my key")
+    assert access.credentials.certificate() == ME
+    (folder / "me.crt").write_bytes(ME_LATER.certificate)
+    (folder / "me.key").write_bytes(ME_LATER.key)
+    assert access.credentials.certificate() == ME_LATER
 
 
 def test_certificates_can_stand_in_the_file(tmp_path: Path) -> None:
-    user = {"client-certificate-data": b64("cert"), "client-key-data": b64(SECRET)}
+    user = {"client-certificate-data": b64(ME.certificate), "client-key-data": b64(ME.key)}
     access = load(tmp_path, config(user))
-    assert access.credentials.certificate() == (b"cert", SECRET.encode())
-    assert SECRET not in repr(access.credentials.certificate())
+    assert access.credentials.certificate() == ME
+    assert "KEY" not in repr(access.credentials.certificate())
+
+
+def test_a_bundle_of_authorities_may_have_comments_in_any_language(tmp_path: Path) -> None:
+    bundle = "# Główny urząd\n" + PEM
+    for cluster in ({"certificate-authority": "ca.pem"}, {"certificate-authority-data": b64(bundle)}):
+        (tmp_path / "ca.pem").write_text(bundle)
+        access = load(tmp_path, config(cluster=cluster))
+        (authority,) = make_context(access.trust, None).get_ca_certs()
+        assert "stowplan test clients" in str(authority["subject"])
 
 
 def test_a_token_file_goes_before_a_token_and_is_read_again(tmp_path: Path) -> None:
     now = [0.0]
     token = tmp_path / "token"
+    before = load(tmp_path, config({"token": "other", "tokenFile": "token"}))
+    assert before.credentials.current() == b"Authorization: Bearer other\r\n"
     token.write_text("one\n")
+    assert before.credentials.current() == b"Authorization: Bearer one\r\n"
     access = load(tmp_path, config({"token": "other", "tokenFile": "token"}), clock=lambda: now[0])
 
     def current() -> bytes | None:
@@ -192,6 +209,9 @@ def test_home_comes_last_and_a_pod_before_it(tmp_path: Path) -> None:
     assert access.trust.authorities == PEM
     assert access.credentials.current() == f"Authorization: Bearer {SECRET}\r\n".encode()
     assert load_access(environ=pod, master="http://127.0.0.1:8001").server == "http://127.0.0.1:8001"
+    (account / "ca.crt").write_text("no PEM")
+    with pytest.raises(KubeconfigError, match=r"account/ca\.crt: the certificate authority cannot be used"):
+        load_access(environ=pod, service_account=account)
     with pytest.raises(KubeconfigError, match="this is no pod"):
         in_cluster({})
     with pytest.raises(KubeconfigError, match=r"no API server is known: .*--kubeconfig"):
@@ -223,6 +243,18 @@ EXEC = {"command": "get-token", "apiVersion": "client.authentication.k8s.io/v1"}
         (config(cluster={"proxy-url": "socks5://x:1"}), "cluster.proxy-url: a proxy with socks5:// is not"),
         (config(cluster={"certificate-authority-data": "%"}), "certificate-authority-data: is not base64"),
         (config(cluster={"certificate-authority": "no.pem"}), "certificate-authority: "),
+        (
+            config(cluster={"certificate-authority-data": b64("no PEM")}),
+            "clusters[c].cluster: the certificate authority cannot be used: ",
+        ),
+        (
+            with_user(client_certificate_data=b64(ME.certificate), client_key_data=b64(ME_LATER.key)),
+            "users[u].user: the client certificate or its key cannot be used: ",
+        ),
+        (
+            with_user(client_certificate_data=b64(ME.certificate), client_key_data=b64(SECRET)),
+            "users[u].user: the client certificate or its key cannot be used: ",
+        ),
         (
             config(cluster={"insecure-skip-tls-verify": True, "certificate-authority-data": b64(PEM)}),
             "insecure-skip-tls-verify: cannot be true with",
