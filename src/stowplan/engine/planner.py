@@ -27,7 +27,8 @@ class Planner(Client, Protocol):
     async def patch_status(
         self, pod: Pod, *, condition: PodCondition | None = None, nominated_node: str | None = None
     ) -> None:
-        """Writes a condition and/or the nominated node ("" clears it); nothing if that changes nothing."""
+        """Writes a condition and/or the nominated node ("" clears it); nothing if that changes nothing. A pod
+        that is gone is no error."""
         ...
 
     async def evict(self, pod: Pod) -> None:

@@ -85,7 +85,8 @@ class KubePlanner:
     async def patch_status(
         self, pod: Pod, *, condition: PodCondition | None = None, nominated_node: str | None = None
     ) -> None:
-        """Writes a condition and/or the nominated node ("" clears it); nothing if that changes nothing."""
+        """Writes a condition and/or the nominated node ("" clears it); nothing if that changes nothing. A pod
+        that is gone is no error."""
         status: dict[str, Any] = {}
         if condition is not None and (changed := self._changed(pod, condition)):
             status["conditions"] = [changed]
@@ -95,7 +96,11 @@ class KubePlanner:
             return
         # The uid makes sure that it is this pod and no later one of the same name.
         patch = {"metadata": {"uid": pod.uid}, "status": status}
-        await self._repeat(lambda: self._client.patch(pod, patch, subresource="status"))
+        try:
+            await self._repeat(lambda: self._client.patch(pod, patch, subresource="status"))
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
 
     def _changed(self, pod: Pod, condition: PodCondition) -> dict[str, Any]:
         """The condition as it is written; nothing when the pod has it already."""
