@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +38,7 @@ log = logging.getLogger(__name__)
 SLICE = 0.004
 """How long cycles may run, in seconds, before the rest of the process gets its turn."""
 MAX_BINDING = 512
-"""With so many pods on their way the API server is behind: deciding further ahead would only go stale."""
+"""With so many pods being bound the API server is behind: deciding further ahead would only go stale."""
 
 
 @dataclass
@@ -75,6 +76,7 @@ class LiveScheduler:
         self.failures = FailureHandler(core.host, queue, planner, pods, self.observer, self.spawn)
         self._tasks: set[asyncio.Task[None]] = set()
         self._binding = 0
+        self._held_up = 0
         self._wake = asyncio.Event()
         self._stopping = False
         core.host.later = self.spawn
@@ -108,7 +110,7 @@ class LiveScheduler:
     def _run_slice(self) -> bool:
         """Runs cycles for a little while; whether there may be more to do at once."""
         until = time.perf_counter() + SLICE
-        while self._binding < MAX_BINDING:
+        while self._binding - self._held_up < MAX_BINDING:
             queued = self.queue.pop()
             if queued is None:
                 return False
@@ -171,12 +173,13 @@ class LiveScheduler:
         self.observer.attempted(profile.name, failure.result, self.core.host.now() - started)
         promised = decision.nominated_node
         if promised and decision.victims:
-            self.observer.preempted(len(decision.victims))
-            pod, victims = queued.pod, decision.victims
-            self.spawn(
-                self.evictions.carry_out(profile, pod, promised, victims, lambda: self.queue.activate([pod]))
-            )
+            pod = queued.pod
+            self.evictions.begin(profile, pod, promised, decision.victims, lambda: self._try_again([pod]))
         self.failures.handle(queued, failure)
+
+    def _try_again(self, pods: Iterable[Pod]) -> None:
+        self.queue.activate(pods)
+        self.wake()
 
     def _placed(
         self, queued: QueuedPod, profile: Profile, decision: Decision, node_name: str, started: float
@@ -186,26 +189,42 @@ class LiveScheduler:
         placed = cluster.assume(pod, node_name)
         cluster.nominations.remove(pod.uid)
         journey = Journey(queued, profile, decision, placed, node_name, started)
-        now = self.core.host.now
-        began = now()
-        status = run_reserve(profile, decision.state, pod, node_name)
-        self._timed(profile, "Reserve", status, now() - began)
+        status = self._reserve(journey) or self._permit(journey)
         if status is None:
-            began = now()
-            permission = run_permit(profile, decision.state, pod, node_name)
-            status = permission.status
-            if profile.permits:
-                self._timed(profile, "Permit", status, now() - began)
-            if status is None:
-                if permission.waits:
-                    self._hold_back(journey, permission.waits)
-                self._binding += 1
-                self.spawn(self._bind(journey))
-                return
+            self._binding += 1
+            self.spawn(self._bind(journey))
+            self._activate_left(journey)
+            return
         self._take_back(journey)
         failure = Failure.at_node(status)
         self.observer.attempted(profile.name, failure.result, self.core.host.now() - started)
         self.failures.handle(queued, failure)
+
+    def _reserve(self, journey: Journey) -> Status | None:
+        began = self.core.host.now()
+        status = run_reserve(journey.profile, journey.decision.state, journey.queued.pod, journey.node_name)
+        self._timed(journey.profile, "Reserve", status, self.core.host.now() - began)
+        return status
+
+    def _permit(self, journey: Journey) -> Status | None:
+        profile = journey.profile
+        if not profile.permits:
+            return None
+        began = self.core.host.now()
+        answer = run_permit(profile, journey.decision.state, journey.queued.pod, journey.node_name)
+        self._timed(profile, "Permit", answer.status, self.core.host.now() - began)
+        if answer.status is None and answer.waits:
+            self._hold_back(journey, answer.waits)
+        return answer.status
+
+    def _activate_left(self, journey: Journey) -> None:
+        """Tries again the pods that plugins left for that."""
+        pods = journey.decision.state.pop(PODS_TO_ACTIVATE, None)
+        if pods:
+            try:
+                self._try_again(pods.values())
+            except Exception:
+                log.exception("what was left to be activated with %s is not pods by uid", journey.placed.key)
 
     def _hold_back(self, journey: Journey, waits: dict[str, float]) -> None:
         """The pod waits for its Permit plugins, each with a timer of its own."""
@@ -258,7 +277,9 @@ class LiveScheduler:
             await self._announce(pod, name)
         if journey.settled is not None:
             started = self.core.host.now()
-            status = await journey.settled
+            with self._holding_up_nobody():
+                status = await journey.settled
+            self.core.host.waiting.remove(pod.uid)
             result = "allowed" if status is None else status.code.label
             self.observer.permit_waited(result, self.core.host.now() - started)
             if status is not None:
@@ -267,7 +288,8 @@ class LiveScheduler:
         self.queue.done(pod.uid)
         if plan.groups:
             began = self.core.host.now()
-            status = await run_pre_bind(plan, state, pod, name)
+            with self._holding_up_nobody():
+                status = await run_pre_bind(plan, state, pod, name)
             self._timed(journey.profile, "PreBind", status, self.core.host.now() - began)
             if status is not None:
                 return status
@@ -276,6 +298,17 @@ class LiveScheduler:
         status = await run_bind(journey.profile, state, pod, name)
         self._timed(journey.profile, "Bind", status, self.core.host.now() - began)
         return status
+
+    @contextmanager
+    def _holding_up_nobody(self) -> Iterator[None]:
+        """Pods that wait for other pods, for volumes or devices say nothing of how the API server keeps up;
+        some of them may even wait for pods that are still to be decided."""
+        self._held_up += 1
+        self.wake()
+        try:
+            yield
+        finally:
+            self._held_up -= 1
 
     def _timed(self, profile: Profile, point: str, status: Status | None, seconds: float) -> None:
         self.observer.point(
@@ -307,9 +340,7 @@ class LiveScheduler:
         if profile.post_binds:
             for words in await run_post_bind(profile, journey.decision.state, pod, journey.node_name):
                 log.error("%s: %s", pod.key, words)
-        to_activate = journey.decision.state.get(PODS_TO_ACTIVATE)
-        if to_activate:
-            self.queue.activate(list(to_activate.values()))
+        self._activate_left(journey)
 
     def _turned_back(self, journey: Journey, status: Status) -> None:
         """The pod did not get there: everything is taken back, and others may have the room now."""

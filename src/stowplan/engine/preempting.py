@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from stowplan.engine.observer import Observer
 from stowplan.engine.planner import Planner, PodCondition
-from stowplan.framework.contract import PostFilterPlugin
 from stowplan.framework.handle import Host
 from stowplan.framework.profile import Profile
 from stowplan.objects import Pod
@@ -36,30 +35,42 @@ class Evictions:
         """From now on the pod can only be deleted."""
         self._binding.pop(pod.uid, None)
 
-    async def carry_out(
+    def begin(
         self, profile: Profile, pod: Pod, node_name: str, victims: tuple[Pod, ...], retry: Callable[[], None]
     ) -> None:
-        """All victims but the last at once, then the last; `retry` is called when that failed."""
+        """Has the victims removed beside the loop; `retry` is called when that failed. The plugins know it
+        from this moment on: tried again before its victims go, the pod would find others."""
+        staying = tuple(victim for victim in victims if not victim.terminating)
+        if staying:
+            self._observer.preempted(len(victims))
+            self._tell_plugins(profile, pod, staying)
+            self._host.later(self._carry_out(profile, pod, node_name, staying, retry))
+
+    async def _carry_out(
+        self, profile: Profile, pod: Pod, node_name: str, victims: tuple[Pod, ...], retry: Callable[[], None]
+    ) -> None:
+        """All victims but the last at once, then the last."""
         started = self._host.now()
-        for plugin in profile.post_filters:
-            plugin.making_room(pod, under_way=True)
+        result = "success"
         try:
             await self._withdraw_promises(pod, node_name)
             *others, last = victims
             await asyncio.gather(*(self._remove(profile, pod, node_name, victim) for victim in others))
-            self._no_longer(profile.post_filters, pod)
             await self._remove(profile, pod, node_name, last)
         except Exception as problem:
             log.warning("preemption for %s on %s failed: %s", pod.key, node_name, problem)
-            self._no_longer(profile.post_filters, pod)
-            self._observer.preemption_carried_out("error", self._host.now() - started)
+            result = "error"
+        self._tell_plugins(profile, pod, ())
+        self._observer.preemption_carried_out(result, self._host.now() - started)
+        if result == "error":
             retry()
-        else:
-            self._observer.preemption_carried_out("success", self._host.now() - started)
 
-    def _no_longer(self, plugins: tuple[PostFilterPlugin, ...], pod: Pod) -> None:
-        for plugin in plugins:
-            plugin.making_room(pod, under_way=False)
+    def _tell_plugins(self, profile: Profile, pod: Pod, victims: tuple[Pod, ...]) -> None:
+        for plugin in profile.post_filters:
+            try:
+                plugin.making_room(pod, victims)
+            except Exception:
+                log.exception("plugin %s failed to hear of the preemption for %s", plugin.name, pod.key)
 
     async def _withdraw_promises(self, pod: Pod, node_name: str) -> None:
         """Less important pods that were promised the node must look again."""
@@ -88,8 +99,7 @@ class Evictions:
     def _stop_in_memory(self, victim: Pod) -> bool:
         """A victim that is not bound yet needs no deletion."""
         waiting = self._host.waiting.get(victim.uid)
-        if waiting is not None:
-            waiting.preempt("preempted")
+        if waiting is not None and waiting.preempt("preempted"):
             return True
         task = self._binding.pop(victim.uid, None)
         return task is not None and task.cancel()

@@ -14,13 +14,12 @@ def run_reserve(profile: Profile, state: CycleState, pod: Pod, node_name: str) -
     """All Reserve plugins in order; the first that fails ends it; the caller then takes everything back."""
     for plugin in profile.reserves:
         try:
-            status = plugin.reserve(state, pod, node_name)
+            answer: object = plugin.reserve(state, pod, node_name)
         except Exception as problem:
-            status = error(str(problem))
-        if status is not None and status.code is not Code.SUCCESS:
-            if status.rejected:
-                return status.by(plugin.name)
-            return error(f'running Reserve plugin "{plugin.name}": {status.message}').by(plugin.name)
+            answer = error(str(problem))
+        status = _failure("Reserve", plugin.name, answer)
+        if status is not None:
+            return status
     return None
 
 
@@ -50,16 +49,26 @@ def run_permit(profile: Profile, state: CycleState, pod: Pod, node_name: str) ->
     permission = Permission()
     for plugin in profile.permits:
         try:
-            answer = plugin.permit(state, pod, node_name)
+            answer: object = plugin.permit(state, pod, node_name)
+            if isinstance(answer, Wait):
+                permission.waits[plugin.name] = max(0.0, float(answer.timeout))
+                continue
         except Exception as problem:
             answer = error(str(problem))
-        if isinstance(answer, Wait):
-            permission.waits[plugin.name] = answer.timeout
-        elif answer is not None and answer.code is not Code.SUCCESS:
-            if answer.rejected:
-                permission.status = answer.by(plugin.name)
-            else:
-                words = f'running Permit plugin "{plugin.name}": {answer.message}'
-                permission.status = error(words).by(plugin.name)
-            return permission
+        permission.status = _failure("Permit", plugin.name, answer)
+        if permission.status is not None:
+            break
     return permission
+
+
+def _failure(point: str, plugin: str, answer: object) -> Status | None:
+    """The plugin's answer, unless all is well. What is no answer at all is a failure like any other."""
+    if answer is None:
+        return None
+    if not isinstance(answer, Status):
+        answer = error(f"{answer!r} is not an answer")
+    if answer.code is Code.SUCCESS:
+        return None
+    if answer.rejected:
+        return answer.by(plugin)
+    return error(f'running {point} plugin "{plugin}": {answer.message}').by(plugin)

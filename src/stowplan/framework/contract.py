@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 MAX_SCORE = 100
 PODS_TO_ACTIVATE = "stowplan/pods-to-activate"
-"""A plugin may leave pods (by uid) in the state under this key: they are tried again at once when this pod
-has got its node."""
+"""A plugin may leave pods (by uid) in the state under this key: they are tried again at once. Looked at after
+Permit, so that pods can be called that this one is held back for, and once more when it is bound."""
 SKIP = Status(Code.SKIP)
 """PreFilter, PreScore: this plugin has nothing to say about this pod, do not ask it in this cycle."""
 
@@ -262,9 +262,9 @@ class PostFilterPlugin(Plugin):
     def post_filter(self, state: CycleState, pod: Pod, rejections: Rejections) -> PostFilterResult:
         raise NotImplementedError
 
-    def making_room(self, pod: Pod, *, under_way: bool) -> None:
-        """Is told when the host begins to remove the victims of a result of this plugin, and when it has
-        done so or failed."""
+    def making_room(self, pod: Pod, victims: tuple[Pod, ...]) -> None:
+        """Is told which victims the host now removes for the pod, before the pod can be tried again; and,
+        with no victims, that all has been done for that or has failed."""
 
 
 class PostFilterResult(NamedTuple):

@@ -42,9 +42,10 @@ class WaitingPod:
         """The pod must not go there; it is tried again when something changes."""
         self._settle(unschedulable(reason).by(plugin))
 
-    def preempt(self, reason: str) -> None:
-        """The pod has to make way before it was even bound: it is tried again after a while."""
-        self._settle(error(reason))
+    def preempt(self, reason: str) -> bool:
+        """The pod has to make way before it was even bound: it is tried again after a while. False when it
+        does not wait any more."""
+        return self._settle(error(reason))
 
     def time_out(self, plugin: str) -> None:
         """The plugin's time is up."""
@@ -58,11 +59,13 @@ class WaitingPod:
         if self._settled:
             tell(self._verdict)
 
-    def _settle(self, verdict: Verdict) -> None:
-        if not self._settled:
-            self._settled, self._verdict = True, verdict
-            if self._tell is not None:
-                self._tell(verdict)
+    def _settle(self, verdict: Verdict) -> bool:
+        if self._settled:
+            return False
+        self._settled, self._verdict = True, verdict
+        if self._tell is not None:
+            self._tell(verdict)
+        return True
 
 
 class WaitingPods:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from stowplan.cluster import Cluster
 from stowplan.framework import unresolvable
 from stowplan.objects import Node, Pod
@@ -127,12 +129,29 @@ def test_other_features_of_a_node_or_other_needs_bring_pods_back() -> None:
 
 
 def test_while_victims_leave_their_preemptor_is_kept_out() -> None:
-    plugin = build_plugin(DefaultPreemption, Cluster())
+    cluster = Cluster()
+    plugin = build_plugin(DefaultPreemption, cluster)
     assert plugin.pre_enqueue(POD) is None
-    plugin.making_room(POD, under_way=True)
-    assert plugin.pre_enqueue(POD) == unresolvable("waiting for the preemption for this pod to be finished")
+    victims = tuple(make_pod(f"victim{i}").on_node("n").build() for i in range(2))
+    for victim in victims:
+        cluster.add(victim)
+    waits = unresolvable("waiting for the preemption for this pod to be finished")
+    plugin.making_room(POD, victims)
+    assert plugin.pre_enqueue(POD) == waits
     assert plugin.pre_enqueue(other().build()) is None
-    plugin.making_room(POD, under_way=False)
+    cluster.remove(victims[0])
+    assert plugin.pre_enqueue(POD) == waits, "one victim is still there"
+    cluster.add(msgspec.structs.replace(victims[1], deleted=1.0))
+    assert plugin.pre_enqueue(POD) is None, "all are seen to go"
+
+
+def test_a_preemption_that_failed_keeps_nobody_out() -> None:
+    cluster = Cluster()
+    plugin = build_plugin(DefaultPreemption, cluster)
+    victim = make_pod("victim").on_node("n").build()
+    cluster.add(victim)
+    plugin.making_room(POD, (victim,))
+    plugin.making_room(POD, ())
     assert plugin.pre_enqueue(POD) is None
 
 

@@ -73,18 +73,24 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         super().__init__(args, handle)
         self._budgets = Budgets(handle.cluster.disruption_budgets)
         self._room = RoomSearch(handle.profile, self._budgets)
-        self._making_room: set[str] = set()
+        self._victims: dict[str, tuple[Pod, ...]] = {}
+        """Whom the host is removing, by the uid of the pod that gets their room."""
 
-    # While victims are on their way out, another attempt of the pod would only find new ones.
+    # Until all victims are seen to go, another attempt of the pod would only find new ones.
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        return MAKING_ROOM if pod.uid in self._making_room else None
+        victims = self._victims.get(pod.uid)
+        return MAKING_ROOM if victims and any(map(self._stays, victims)) else None
 
-    def making_room(self, pod: Pod, *, under_way: bool) -> None:
-        if under_way:
-            self._making_room.add(pod.uid)
+    def making_room(self, pod: Pod, victims: tuple[Pod, ...]) -> None:
+        if victims:
+            self._victims[pod.uid] = victims
         else:
-            self._making_room.discard(pod.uid)
+            self._victims.pop(pod.uid, None)
+
+    def _stays(self, victim: Pod) -> bool:
+        now = self.handle.cluster.pods.get(victim.uid)
+        return now is not None and now.node_name == victim.node_name and not now.terminating
 
     def events(self) -> Sequence[EventHint]:
         """A pod that goes opens this plugin's gate; whether it helps is for the rejecting plugins to say."""
