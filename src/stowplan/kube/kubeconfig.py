@@ -140,6 +140,8 @@ def load_access(
         access = _from_files(_usual_files(environ), context, environ, clock)
     if master:
         access = replace(access, server=master)
+    if "@" in access.server:  # it would be shown in logs and metrics
+        raise KubeconfigError("the URL of the API server has a user in it: who we are belongs into users[]")
     if access.proxy is None and (url := proxy_in(environ, access.server)):
         try:
             access = replace(access, proxy=parse_proxy(url))
@@ -210,7 +212,7 @@ def _from_files(
     return replace(
         access,
         credentials=place.credentials(user.user, cluster.cluster, trust, clock),
-        impersonation=_impersonation(user.user),
+        impersonation=place.impersonation(user.user),
     )
 
 
@@ -314,6 +316,16 @@ class _Place:
             raise KubeconfigError(f"{self._file}: {self._entry}: {error}") from None
         return credentials if in_files or user.token_file else StaticCredentials(header, certificate)
 
+    def impersonation(self, user: _User) -> Impersonation:
+        extra = tuple(
+            (quote(key.lower(), safe="!#$&'*+-.^_`|~"), value)
+            for key, values in user.as_user_extra.items()
+            for value in values
+        )
+        if not user.as_ and (user.as_uid or user.as_groups or extra):
+            raise self.error("as", "is not set, but what else is said of whom to act as needs it")
+        return Impersonation(user.as_, user.as_uid, user.as_groups, extra)
+
     def _certificate(self, user: _User) -> ClientCertificate | None:
         if not user.client_certificate_data:
             return None
@@ -357,15 +369,6 @@ class _Place:
             cluster=told,
             install_hint=plugin.install_hint,
         )
-
-
-def _impersonation(user: _User) -> Impersonation:
-    extra = tuple(
-        (quote(key.lower(), safe="!#$&'*+-.^_`|~"), value)
-        for key, values in user.as_user_extra.items()
-        for value in values
-    )
-    return Impersonation(user.as_, user.as_uid, user.as_groups, extra)
 
 
 def _checked(trust: Trust, where: str) -> Trust:

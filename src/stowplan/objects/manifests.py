@@ -39,6 +39,13 @@ class _Loader(_SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+def _unknown_tag(_: _Loader, node: yaml.Node) -> Any:
+    # The tag itself is not shown: it may be a password that begins with an exclamation mark.
+    problem = "what begins with ! is a tag, and this one is not known: text belongs in quotes"
+    raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+_Loader.add_constructor(None, _unknown_tag)
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
     for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()

@@ -265,6 +265,7 @@ EXEC = {"command": "get-token", "apiVersion": "client.authentication.k8s.io/v1"}
         (with_user(client_key_data="%", client_certificate_data=b64("x")), "client-key-data: is not base64"),
         (with_user(token=SECRET + "\x07"), "users[u].user.token: the token has characters"),
         (with_user(auth_provider={"name": "gcp"}), "auth-provider: is not supported any more"),
+        (with_user(as_groups=["ops"]), "users[u].user.as: is not set, but"),
         (with_user(exec={}), "exec.command: is not set"),
         (with_user(exec=EXEC | {"apiVersion": "v1alpha1"}), "exec.apiVersion: must be one of"),
         (with_user(exec=EXEC | {"interactiveMode": "Always"}), "exec.interactiveMode: is Always"),
@@ -277,6 +278,22 @@ def test_what_is_wrong_is_said_with_its_place_and_without_secrets(
         load(tmp_path, content)
     assert str(tmp_path / "config") in str(wrong.value)
     assert SECRET not in str(wrong.value)
+
+
+def test_a_password_in_the_server_s_url_is_refused_and_not_shown(tmp_path: Path) -> None:
+    url = f"https://me:{SECRET}@10.0.0.1"
+    for content, more in ((config(cluster={"server": url}), {}), (config(), {"master": url})):
+        with pytest.raises(KubeconfigError, match="has a user in it") as wrong:
+            load(tmp_path, content, **more)
+        assert SECRET not in str(wrong.value)
+
+
+def test_a_password_that_yaml_takes_for_something_else_is_not_shown(tmp_path: Path) -> None:
+    for text in (f"!{SECRET}", f"*{SECRET}", f"@{SECRET}", f'"{SECRET}', f"{SECRET}: x", f"%{SECRET}"):
+        content = f"users:\n- name: u\n  user:\n    password: {text}\n".encode()
+        with pytest.raises(KubeconfigError, match=r"YAML: line \d: ") as wrong:
+            load(tmp_path, content)
+        assert SECRET not in str(wrong.value)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
