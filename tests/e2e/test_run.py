@@ -88,10 +88,15 @@ class Running:
         return self.process.wait(timeout=20)
 
 
+STOWPLAN = (sys.executable, "-m", "stowplan", "run")
+
+
 @contextmanager
-def scheduler(plane: ControlPlane, log: Path, *flags: str, ready: bool = True) -> Iterator[Running]:
+def scheduler(
+    plane: ControlPlane, log: Path, *flags: str, ready: bool = True, program: tuple[str, ...] = STOWPLAN
+) -> Iterator[Running]:
     port = free_port()
-    command = [sys.executable, "-m", "stowplan", "run", f"--kubeconfig={plane.kubeconfig}", "-v=2"]
+    command = [*program, f"--kubeconfig={plane.kubeconfig}", "-v=2"]
     command += [f"--secure-port={port}", "--bind-address=127.0.0.1"]
     command += [f"--authentication-kubeconfig={plane.kubeconfig}"]
     command += [f"--authorization-kubeconfig={plane.kubeconfig}", *flags]

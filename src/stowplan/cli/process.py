@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from stowplan.cli.informing import Informers
@@ -91,7 +92,8 @@ class Process:
         host = self.access.server.partition("://")[2]
         pool = self.access.transport(connections=connections, admit=admit)
         transport = MeasuredTransport(pool, host, self.metrics)
-        return self._kept(ApiClient(self.access, qps=qps, burst=burst, transport=transport))
+        held_up = partial(self.metrics.held_up, host)
+        return self._kept(ApiClient(self.access, qps=qps, burst=burst, transport=transport, held_up=held_up))
 
     def _kept(self, client: ApiClient) -> ApiClient:
         self._clients.append(client)

@@ -145,18 +145,17 @@ class SchedulerProcess(Process):
 
     async def _compete(self, elector: LeaderElector) -> int:
         """Waits for the lease, schedules while it is held, and hands it over at the end."""
-        name = self.settings.configuration.leader_election.resource_name
         began = False
 
         async def lead() -> None:
             nonlocal began
             began = True
-            self.metrics.leading(name, True)
+            self.metrics.leading(True)
             if self.settings.configuration.delay_cache_until_active:
                 await self.until_stopped(self.know_the_cluster())
             await self._schedule()
 
-        self.metrics.leading(name, False)
+        self.metrics.leading(False)
         competing = asyncio.ensure_future(elector.run(lead))
         stopping = asyncio.ensure_future(self.stopping.wait())
         try:
@@ -173,7 +172,7 @@ class SchedulerProcess(Process):
             return 1
         finally:
             stopping.cancel()
-            self.metrics.leading(name, False)
+            self.metrics.leading(False)
         log.info("Requested to terminate, exiting")
         return 0
 

@@ -69,13 +69,17 @@ class ApiClient:
         timeout: float = _TIMEOUT,
         user_agent: str = USER_AGENT,
         transport: Transport | None = None,
+        held_up: Callable[[str, float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        """`held_up` is told the method of each request and for how long its turn had not come yet."""
         self._transport = transport or access.transport(connections=connections)
         self._credentials = access.credentials
         self._bucket = TokenBucket(qps, burst, clock=clock, sleep=sleep)
         self._timeout = timeout
+        self._held_up = held_up
+        self._clock = clock
         self._sleep = sleep
         self._fixed = access.header_lines(user_agent)
         self._typed = {
@@ -99,8 +103,11 @@ class ApiClient:
         timeout: float | None = None,
     ) -> Answer:
         """Sends a request until it is answered; an ApiError for anything but success."""
+        began = self._clock()
         if not self._bucket.take():
             await self._bucket.wait()
+        if self._held_up is not None:
+            self._held_up(method, self._clock() - began)
         fixed = self._typed[content_type] if body else self._fixed
         refused = cuts = 0
         while True:

@@ -64,8 +64,8 @@ class HealthGroup:
 
     def answer(self, request: Request) -> Response | None:
         """The answer for the path itself or one of its checks; None for any other path."""
-        _, _, check_name = request.path.removeprefix("/").partition("/")
-        if not check_name:
+        check_name = request.path.removeprefix(f"/{self.name}/")
+        if check_name == request.path:
             return self._answer_all(request)
         for check in self.checks:
             if check.name == check_name:

@@ -44,6 +44,7 @@ def exponential(start: float, factor: float, count: int) -> list[float]:
 
 
 _MILLISECOND_AND_UP = exponential(0.001, 2, 15)
+_CLIENT_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 
 
 @dataclass
@@ -160,9 +161,16 @@ class SchedulerMetrics(Observer):
         if seconds is not None:
             observe(seconds)
 
-    def leading(self, name: str, holds: bool) -> None:
-        """Whether the lease of this name is ours."""
-        self._leading.labels(name).set(1 if holds else 0)
+    def held_up(self, host: str, method: str, seconds: float) -> None:
+        """For how long a request's turn had not come yet, because of the rate this client keeps to."""
+        observe = self._held_up_children.get(method)
+        if observe is None:
+            observe = self._held_up_children[method] = self._held_up_seconds.labels(host, method).observe
+        observe(seconds)
+
+    def leading(self, holds: bool) -> None:
+        """Whether the lease is ours. Upstream's label is the same whatever the lease is called."""
+        self._leading.labels("kube-scheduler").set(1 if holds else 0)
 
     # The metrics themselves
 
@@ -254,19 +262,30 @@ class SchedulerMetrics(Observer):
             ["code", "host", "method"],
             registry=self.registry,
         )
-        self._request_seconds = Histogram(
-            "rest_client_request_duration_seconds",
-            "[ALPHA] How long the API server took to answer.",
-            ["host", "verb"],
-            buckets=(0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60),
-            registry=self.registry,
+        self._request_seconds = self._client_histogram(
+            "request_duration_seconds", "[ALPHA] How long the API server took to answer."
         )
+        self._held_up_seconds = self._client_histogram(
+            "rate_limiter_duration_seconds",
+            "[ALPHA] For how long requests were kept back, to hold the client's own rate (qps).",
+        )
+        self._held_up_children: dict[str, Callable[[float], None]] = {}
         self._request_children: dict[
             tuple[str, int | str], tuple[Callable[[], None], Callable[[float], None]]
         ] = {}
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, namespace="scheduler", registry=self.registry)
+
+    def _client_histogram(self, name: str, text: str) -> Histogram:
+        return Histogram(
+            name,
+            text,
+            ["host", "verb"],
+            namespace="rest_client",
+            buckets=_CLIENT_SECONDS,
+            registry=self.registry,
+        )
 
     def _histogram(self, name: str, text: str, buckets: list[float], *labels: str) -> Histogram:
         return Histogram(name, text, labels, namespace="scheduler", buckets=buckets, registry=self.registry)

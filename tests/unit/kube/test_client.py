@@ -356,6 +356,26 @@ def test_requests_above_the_rate_wait() -> None:
     run(ok, test, qps=2.0, burst=3, clock=lambda: 0.0, sleep=slept)
 
 
+def test_how_long_requests_had_to_wait_is_told() -> None:
+    slept = Slept()
+    told: list[tuple[str, float]] = []
+
+    async def test(client: ApiClient, server: FakeServer) -> None:
+        for _ in range(3):
+            await client.bind(POD, "n")
+        assert told == [("POST", 0.0), ("POST", 0.5), ("POST", 0.5)]
+
+    run(
+        ok,
+        test,
+        qps=2.0,
+        burst=1,
+        clock=lambda: sum(slept),
+        sleep=slept,
+        held_up=lambda method, seconds: told.append((method, seconds)),
+    )
+
+
 def test_a_stream_is_read_to_its_end_or_refused() -> None:
     async def stream(exchange: Exchange) -> None:
         if exchange.request.target == "/gone":

@@ -48,6 +48,7 @@ def test_each_check_has_its_own_path_and_says_why() -> None:
     assert response is not None
     assert response.status == 500
     assert body(response) == "internal server error: broken\n"
+    assert ask(a_group(), "/readyz/") is None
     assert ask(a_group(), "/readyz/nope") is None
 
 

@@ -103,6 +103,15 @@ def test_requests_are_counted_by_code_and_streams_are_not_timed() -> None:
     assert value(metrics, "rest_client_request_duration_seconds_count", host="host", verb="GET") == 1
 
 
+def test_waiting_for_a_turn_is_timed_by_method() -> None:
+    metrics = SchedulerMetrics()
+    metrics.held_up("host", "POST", 0.0)
+    metrics.held_up("host", "POST", 0.3)
+    name = "rest_client_rate_limiter_duration_seconds"
+    assert value(metrics, f"{name}_bucket", host="host", verb="POST", le="0.005") == 1
+    assert value(metrics, f"{name}_count", host="host", verb="POST") == 2
+
+
 def test_disabled_metrics_are_not_shown() -> None:
     metrics = SchedulerMetrics()
     metrics.disabled = frozenset({"scheduler_preemption_attempts_total"})
@@ -113,7 +122,7 @@ def test_disabled_metrics_are_not_shown() -> None:
 
 def test_the_process_itself_is_measured_and_nothing_is_named_created() -> None:
     metrics = SchedulerMetrics()
-    metrics.leading("kube-scheduler", True)
+    metrics.leading(True)
     text = metrics.render().decode()
     assert "process_resident_memory_bytes" in text or not Path("/proc/self/stat").exists()
     assert 'leader_election_master_status{name="kube-scheduler"} 1.0' in text

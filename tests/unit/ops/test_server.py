@@ -367,7 +367,8 @@ def test_other_pages() -> None:
             assert await ask(server, "/configz", **how) == (200, '{"componentconfig": {"kind": "K"}}')
             await ask(server, "/readyz")
             assert 'name="x"' in (await ask(server, "/metrics/slis", **how))[1]
-            assert await ask(server, "/nope", **how) == (404, "404 page not found\n")
+            for path in ("/nope", "/healthz/", "/flagz", "/statusz", "/debug/pprof/"):
+                assert await ask(server, path, **how) == (404, "404 page not found\n")
             assert await ask(server, "/healthz", "HEAD") == (200, "")
 
     run(test)
