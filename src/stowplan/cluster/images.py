@@ -8,7 +8,8 @@ from stowplan.objects import Node
 
 
 class ImageState:
-    """An image name: its size as the first node reported it, and the rows that hold it."""
+    """An image name: the rows that hold it, and its size as the first of them reported it. When others report
+    other sizes, that changes nothing as long as anybody holds it; as upstream has it."""
 
     __slots__ = ("rows", "size")
 
@@ -40,6 +41,10 @@ class ImageIndex:
             touched.update(state.rows)
             if not state.rows:
                 del self._images[name]
+        for name in new.keys() & old.keys():
+            state = self._images[name]
+            if len(state.rows) == 1:
+                state.size = new[name]
         for name in new.keys() - old.keys():
             state = self._images.setdefault(name, ImageState(new[name]))
             touched.update(state.rows)
@@ -49,6 +54,8 @@ class ImageIndex:
 
 
 def _names(node: Node | None) -> dict[str, int]:
+    """The sizes of a node's images by name; of a name that is there twice the first counts."""
     if node is None:
         return {}
-    return {name: image.size_bytes for image in node.status.images for name in image.names}
+    images = reversed(node.status.images)
+    return {name: image.size_bytes for image in images for name in image.names}
