@@ -9,6 +9,9 @@ from functools import lru_cache
 from stowplan.objects.base import Quantity
 
 INT64_MAX = 2**63 - 1
+AMOUNT_MAX = 2**56
+"""The most of a resource that counts, on a node or for a pod: more than any machine has, and so little that
+the sum of many, and a hundred times as much, are still within 64 bits."""
 
 _FORM = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
@@ -41,14 +44,19 @@ def nano_value(quantity: Quantity) -> int:
 
 
 def resource_amounts(resources: Mapping[str, Quantity]) -> dict[str, int]:
-    """A resource list in canonical units: cpu in thousandths, everything else in units."""
-    return {name: _scaled(str(quantity), 3 if name == "cpu" else 0) for name, quantity in resources.items()}
+    """A resource list in canonical units: cpu in thousandths, everything else in units; within AMOUNT_MAX."""
+    return {name: _amount(str(quantity), 3 if name == "cpu" else 0) for name, quantity in resources.items()}
 
 
 @lru_cache(maxsize=65536)
 def _scaled(text: str, shift: int) -> int:
     """The value times 10**shift. A cluster knows few different quantities, so each is worked out once."""
     return max(-INT64_MAX, min(INT64_MAX, _exact(text, shift)))
+
+
+@lru_cache(maxsize=65536)
+def _amount(text: str, shift: int) -> int:
+    return max(-AMOUNT_MAX, min(AMOUNT_MAX, _exact(text, shift)))
 
 
 @lru_cache(maxsize=65536)

@@ -1,7 +1,8 @@
 """How much of each resource a pod asks for, and how much of it counts as used once it is placed.
 
 Amounts are summed exactly, in billionths, and rounded up once at the end: two containers of half a
-millicore are one millicore, not two.
+millicore are one millicore, not two. What is asked for is nothing at least and AMOUNT_MAX at most, so that no
+pod, whatever it says, can upset the sums of its node.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from stowplan.objects.base import Quantity
-from stowplan.objects.quantity import INT64_MAX, nano_value, resource_amounts
+from stowplan.objects.quantity import AMOUNT_MAX, nano_value, resource_amounts
 
 if TYPE_CHECKING:
     from stowplan.objects.pod import Container, Pod, PodSpec, ResourceRequirements
@@ -30,7 +31,8 @@ _RequestOf: TypeAlias = "Callable[[Container], _Amounts]"
 def spec_request(spec: PodSpec) -> dict[str, int]:
     """What the pod needs to fit on a node: cpu in thousandths, everything else in units."""
     if _is_plain(spec):
-        return resource_amounts(spec.containers[0].resources.requests)
+        amounts = resource_amounts(spec.containers[0].resources.requests)
+        return {name: max(amount, 0) for name, amount in amounts.items()}
     return _canonical(_pod_request(spec, _declared, _NO_DEFAULTS))
 
 
@@ -243,6 +245,5 @@ def _canonical(amounts: _Amounts) -> dict[str, int]:
 
 
 def _rounded(amount: int, unit: int) -> int:
-    """Divided, rounded away from zero, within int64."""
-    size = min(-(-abs(amount) // unit), INT64_MAX)
-    return size if amount >= 0 else -size
+    """Divided and rounded up. Nobody can ask for less than nothing: it would make room for others."""
+    return max(0, min(-(-amount // unit), AMOUNT_MAX))

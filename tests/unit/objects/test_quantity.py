@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.objects.quantity import (
+    AMOUNT_MAX,
     INT64_MAX,
     QuantityError,
     _parsed,
@@ -91,6 +92,14 @@ def test_resource_amounts_are_in_thousandths_for_cpu_and_units_for_the_rest() ->
         "memory": 2**30,
         "example.com/gpu": 2,
     }
+
+
+@pytest.mark.parametrize("text", ["8Ei", "1e30", "9223372036854775807"])
+def test_amounts_of_resources_leave_room_for_sums(text: str) -> None:
+    assert set(resource_amounts({"cpu": text, "memory": text}).values()) == {AMOUNT_MAX}
+    assert set(resource_amounts({"cpu": f"-{text}", "memory": f"-{text}"}).values()) == {-AMOUNT_MAX}
+    assert 127 * AMOUNT_MAX < INT64_MAX
+    assert 100 * AMOUNT_MAX < INT64_MAX
 
 
 @settings(deadline=None)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from stowplan.objects import placed_nonzero_request, placed_request
+from stowplan.objects.quantity import AMOUNT_MAX
 from stowplan.testing.builders import PodBuilder, make_pod
 
 MI = 1024 * 1024
@@ -26,6 +27,24 @@ def pod_with_status(
     if reason:
         pod.status(conditions=[{"type": "PodResizePending", "status": "True", "reason": reason}])
     return pod
+
+
+@pytest.mark.parametrize("more", [{}, {"overhead": {"memory": "0"}}])
+def test_what_a_pod_asks_for_is_neither_negative_nor_more_than_can_be_added_up(more: Any) -> None:
+    """Else a pod could make room for others, or its node's sums would wrap around."""
+    for quantity, counted in (
+        ("-1", 0),
+        ("-8Ei", 0),
+        ("9223372036854775807", AMOUNT_MAX),
+        ("1e30", AMOUNT_MAX),
+    ):
+        pod = make_pod("a").requests(cpu=quantity, memory=quantity).spec(**more).build()
+        assert pod.spec.request == placed_request(pod) == amounts(counted, counted)
+        assert placed_nonzero_request(pod) == amounts(counted, counted)
+        reported = pod_with_status(
+            requests={"cpu": 1, "memory": 1}, resources={"cpu": quantity, "memory": quantity}
+        )
+        assert placed_request(reported.build()) == amounts(max(counted, 1000), max(counted, 1))
 
 
 def test_containers_add_up() -> None:
