@@ -12,6 +12,7 @@ from stowplan.cluster import IntColumn, NodeRow, Nodes
 from stowplan.framework import CycleState, Reads, ScorePlugin
 from stowplan.framework.contract import MAX_SCORE
 from stowplan.objects import Pod
+from stowplan.objects.quantity import AMOUNT_MAX
 
 _MIB = 1024 * 1024
 _LEAST = 23 * _MIB
@@ -66,7 +67,7 @@ def _container_count(pod: Pod) -> int:
 
 
 def _counted_size(size: int, holders: int, nodes: int) -> int:
-    return int(float(size) * (holders / nodes))
+    return max(-AMOUNT_MAX, min(AMOUNT_MAX, int(float(size) * (holders / nodes))))
 
 
 def _score(held: int, containers: int) -> int:

@@ -39,6 +39,14 @@ def test_more_than_a_gigabyte_for_each_container_is_full_score() -> None:
     assert scores(plugin, make_pod("p").image("huge:1").build(), cluster) == [100]
 
 
+@pytest.mark.parametrize(("size", "score"), [(2**63 - 1, 100), (-(2**63), 0)])
+def test_sizes_that_no_image_has_upset_nothing(size: int, score: int) -> None:
+    cluster = cluster_of({"a:1": size, "b:1": size}, {"a:1": size, "b:1": size})
+    plugin = build_plugin(ImageLocality, cluster)
+    pod = make_pod("p").container(image="a:1").container(image="b:1").build()
+    assert scores(plugin, pod, cluster) == [score, score]
+
+
 def test_init_containers_and_image_volumes_count_and_every_use_counts() -> None:
     cluster = cluster_of({"app:1": 400 * MIB, "data:1": 300 * MIB})
     plugin = build_plugin(ImageLocality, cluster)
