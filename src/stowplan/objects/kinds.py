@@ -41,7 +41,7 @@ class ObjectKind:
             self._build = _build_pod
         else:
             self._wire = _wire_struct(record)
-            self._build = _builder(record)
+            self._build = _builder(record, namespaced)
         self._decoder = msgspec.json.Decoder(self._wire, dec_hook=decode_time)
 
     def decode(self, source: Source) -> KubeObject:
@@ -107,12 +107,17 @@ def _flat(metadata: ObjectMeta) -> dict[str, Any]:
     }
 
 
-def _builder(record: type[KubeObject]) -> Callable[[Any], KubeObject]:
+def _builder(record: type[KubeObject], namespaced: bool) -> Callable[[Any], KubeObject]:
+    """What makes a record of the wire's. A namespace means nothing in a kind that lives in none, as for the
+    API server; kept, it would be a part of the object's key, and nobody would find the object by its name."""
     own_fields = [name for name in record.__struct_fields__ if name not in _METADATA]
     check = quantity_check(record)
 
     def build(wire: Any) -> KubeObject:
-        built = record(**_flat(wire.metadata), **{name: getattr(wire, name) for name in own_fields})
+        metadata = _flat(wire.metadata)
+        if not namespaced:
+            metadata["namespace"] = ""
+        built = record(**metadata, **{name: getattr(wire, name) for name in own_fields})
         if check is not None:
             check(built)
         return built

@@ -8,8 +8,6 @@ from functools import lru_cache
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
-import msgspec
-
 from stowplan.objects.base import Int64, Record
 
 
@@ -188,4 +186,5 @@ def decode_time(kind: type, value: Any) -> Any:
     """The decoding hook of msgspec for the types of ours that it does not know."""
     if kind is Time and isinstance(value, str):
         return parse_time(value)
-    raise msgspec.ValidationError(f"Expected a time, got {type(value).__name__}")
+    # msgspec adds the path to the field to a ValueError, but not to an error of its own kind.
+    raise ValueError(f"Expected a time, got {type(value).__name__}")

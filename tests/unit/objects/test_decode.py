@@ -190,6 +190,12 @@ UNKNOWN = "is not a kind of object that is known here"
             "noon",
             "Pod shop/web-0: metadata.creationTimestamp: 'noon' is not a time such as 2024-05-01T10:00:00Z",
         ),
+        (
+            POD,
+            "metadata.creationTimestamp",
+            5,
+            "Pod shop/web-0: metadata.creationTimestamp: expected a time, got int",
+        ),
         (NODE, "status.allocatable.cpu", "lots", f'Node n1: status.allocatable.cpu: "lots" {NO_QUANTITY}'),
         (NODE, "metadata", "me", "Node without a name: metadata: expected object, got str"),
         (NODE, "kind", "Frob", f"Frob n1: kind: Frob of v1 {UNKNOWN}"),
@@ -214,6 +220,13 @@ def test_what_is_no_object_at_all_is_refused(source: bytes | str) -> None:
     for decode in (decode_object, decode_pod, decode_list):
         with pytest.raises(ObjectError):
             decode(source)
+
+
+def test_a_namespace_means_nothing_in_a_kind_that_lives_in_none() -> None:
+    """Kept, it would be in the object's key, and a claim would not find its volume by name."""
+    for source in both(changed(NODE, "metadata.namespace", "shop")):
+        node = decode_object(source)
+        assert (node.namespace, node.key) == ("", "n1")
 
 
 def test_list_of_one_kind_whose_items_do_not_say_their_kind() -> None:
