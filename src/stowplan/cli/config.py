@@ -78,6 +78,9 @@ def check(files: list[str]) -> int:
         except ConfigError as error:
             failed = True
             _say(error.lines)
+        except CommandError as error:  # the file cannot be read; others may
+            failed = True
+            _say([str(error)])
         else:
             _say(f"{line} (warning)" for line in loaded.warnings)
             names = ", ".join(profile.scheduler_name for profile in loaded.profiles)

@@ -74,6 +74,12 @@ def _duration(text: str) -> Any:
     return Duration.parse(text)
 
 
+def _size(text: str) -> int:
+    from stowplan.objects.quantity import value
+
+    return value(text)
+
+
 def _seconds_default(text: str) -> Any:
     """Old glog flags were whole numbers of seconds in some versions."""
     return _duration(text if not text.isdecimal() or text == "0" else f"{text}s")
@@ -87,6 +93,7 @@ PORT = Kind("int", _number(0, 65535))
 REAL = Kind("float", _real)
 DURATION: Kind[Any] = Kind("duration", _duration)
 PERIOD: Kind[Any] = Kind("duration", _seconds_default)
+SIZE = Kind("quantity", _size)
 LIST: Kind[tuple[str, ...]] = Kind("strings", _list, repeated=True)
 VERSION = Kind("", str, alone="true")
 EACH: Kind[tuple[str, ...]] = Kind("string", lambda text: (text,), repeated=True)
@@ -100,10 +107,12 @@ class Flag:
     name: str
     kind: Kind[Any]
     default: Any
-    text: str
+    text: str = ""
     short: str = ""
     deprecated: str = ""
     """What to do instead: said once when the flag is used."""
+    ignored: str = ""
+    """Why it has no effect here: said once when the flag is used."""
     hidden: bool = False
     """Accepted, but not in the help: a flag of earlier versions."""
 
@@ -149,11 +158,9 @@ class FlagSet:
                 value = (*found[flag.name], *value)
             found[flag.name] = value
         values = {name: found.get(name, flag.otherwise) for name, flag in self._flags.items()}
-        warnings = [
-            f"--{name} is deprecated: {self._flags[name].deprecated}"
-            for name in found
-            if self._flags[name].deprecated
-        ]
+        used = [self._flags[name] for name in found]
+        warnings = [f"--{flag.name} is deprecated: {flag.deprecated}" for flag in used if flag.deprecated]
+        warnings += [f"--{flag.name} has no effect: {flag.ignored}" for flag in used if flag.ignored]
         return Given(values, frozenset(found), warnings)
 
     def _take(self, word: str, rest: list[str]) -> tuple[Flag, str]:
@@ -185,7 +192,8 @@ class FlagSet:
     def _advice(self, name: str) -> str:
         visible = [flag.name for flag in self._flags.values() if not flag.hidden]
         near = difflib.get_close_matches(name.replace("_", "-"), visible, 1)
-        return f" (did you mean --{near[0]}?)" if near else ""
+        command = self._usage.partition(" [")[0]
+        return f" (did you mean --{near[0]}?)" if near else f" ({command} --help lists all)"
 
     def _read(self, flag: Flag, text: str) -> Any:
         try:
@@ -212,7 +220,7 @@ def _help_of(flag: Flag, width: int) -> Iterable[str]:
     head = f"  {f'-{flag.short}, ' if flag.short else ''}--{flag.name}"
     if flag.kind.name:
         head += f" {flag.kind.name}"
-    words = flag.text + _default_of(flag)
+    words = (f"Accepted, without effect: {flag.ignored}." if flag.ignored else flag.text) + _default_of(flag)
     lines = textwrap.wrap(words, width - _TEXT_COLUMN, break_long_words=False, break_on_hyphens=False)
     if len(head) < _TEXT_COLUMN - 1:
         head = head.ljust(_TEXT_COLUMN) + lines.pop(0)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from stowplan.cli.flags import FlagError
+from stowplan.cli.flags import SWITCH, FlagError
 
 _ON: Final = (
     "SchedulerQueueingHints SchedulerPopFromBackoffQ SchedulerAsyncPreemption NodeDeclaredFeatures "
@@ -46,10 +46,12 @@ def _settings(given: Iterable[str]) -> Iterator[tuple[str, bool]]:
     for part in (part.strip() for text in given for part in text.split(",")):
         if not part:
             continue
-        name, equals, value = part.partition("=")
+        name, _, value = part.partition("=")
         component, colon, bare = name.partition(":")
         if colon and component != "kube":
             raise FlagError(f"--feature-gates: {part!r}: the component is kube, or is left out")
-        if not equals or value.lower() not in {"true", "false"}:
-            raise FlagError(f"--feature-gates: {part!r} is not of the form Name=true or Name=false")
-        yield (bare if colon else name).strip(), value.lower() == "true"
+        try:
+            yield (bare if colon else name).strip(), SWITCH.read(value)
+        except ValueError:
+            message = f"--feature-gates: {part!r} is not of the form Name=true or Name=false"
+            raise FlagError(message) from None

@@ -67,6 +67,7 @@ def _run(given: Given) -> int:
     warnings = [*given.warnings, *gate_warnings(given["feature-gates"])]
     configuration, profiles, said = _configuration(given)
     warnings += said
+    server = _server_settings(given) if given["secure-port"] else None
     if given["write-config-to"]:
         _write_config(given["write-config-to"], configuration, profiles)
         return 0
@@ -82,7 +83,7 @@ def _run(given: Given) -> int:
             warnings=tuple(warnings),
             master=given["master"],
             max_in_unschedulable=given["pod-max-in-unschedulable-pods-duration"].seconds,
-            server=_server_settings(given) if given["secure-port"] else None,
+            server=server,
             authentication_kubeconfig=given["authentication-kubeconfig"],
             authorization_kubeconfig=given["authorization-kubeconfig"],
             disabled_metrics=frozenset(given["disabled-metrics"]),
@@ -203,7 +204,6 @@ def _write_config(
 
 
 def _log_settings(given: Given) -> LogSettings:
-    from stowplan.objects.quantity import QuantityError, value
     from stowplan.ops.logs import LogSettings, parse_modules
 
     form = given["logging-format"]
@@ -211,12 +211,10 @@ def _log_settings(given: Given) -> LogSettings:
         raise FlagError(f"--logging-format: {form!r}: must be text or json")
     try:
         modules = tuple(module for text in given["vmodule"] for module in parse_modules(text))
-        buffered = value(given[f"log-{form}-info-buffer-size"])
-    except QuantityError as problem:
-        raise FlagError(f"--log-{form}-info-buffer-size: {problem}") from None
     except ValueError as problem:
         raise FlagError(f"--vmodule: {problem}") from None
-    return LogSettings(form, given["v"], modules, given[f"log-{form}-split-stream"], buffered)
+    split, buffered = given[f"log-{form}-split-stream"], given[f"log-{form}-info-buffer-size"]
+    return LogSettings(form, given["v"], modules, split, buffered)
 
 
 # The server

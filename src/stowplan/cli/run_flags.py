@@ -14,6 +14,7 @@ from stowplan.cli.flags import (
     PERIOD,
     PORT,
     REAL,
+    SIZE,
     SWITCH,
     TEXT,
     VERSION,
@@ -66,11 +67,11 @@ _SERVING: Final = (
     ),
     Flag("tls-min-version", TEXT, "", "VersionTLS10, VersionTLS11, VersionTLS12 or VersionTLS13."),
     Flag("tls-cipher-suites", LIST, (), "The cipher suites for TLS 1.2, by Go's names."),
-    Flag("tls-curve-preferences", LIST, (), "Accepted; the choice is left to OpenSSL."),
+    Flag("tls-curve-preferences", LIST, (), ignored="the choice is left to OpenSSL"),
     Flag("permit-address-sharing", SWITCH, False, "Listen with SO_REUSEADDR."),
     Flag("permit-port-sharing", SWITCH, False, "Listen with SO_REUSEPORT."),
-    Flag("http2-max-streams-per-connection", NUMBER, 0, "Accepted; only HTTP/1.1 is served."),
-    Flag("disable-http2-serving", SWITCH, False, "Accepted; only HTTP/1.1 is served."),
+    Flag("http2-max-streams-per-connection", NUMBER, 0, ignored="only HTTP/1.1 is served"),
+    Flag("disable-http2-serving", SWITCH, False, ignored="only HTTP/1.1 is served"),
 )
 
 _AUTHENTICATION: Final = (
@@ -156,15 +157,15 @@ _GATES: Final = (
         "Name=true|false, comma-separated (kube:Name=… is the same). Gates that differ from what stowplan "
         "does are named in a warning.",
     ),
-    Flag("emulated-version", LIST, (), "Accepted: stowplan behaves as Kubernetes 1.36."),
-    Flag("min-compatibility-version", LIST, (), "Accepted: stowplan behaves as Kubernetes 1.36."),
+    Flag("emulated-version", LIST, (), ignored="stowplan behaves as Kubernetes 1.36"),
+    Flag("min-compatibility-version", LIST, (), ignored="stowplan behaves as Kubernetes 1.36"),
 )
 
 _METRICS: Final = (
-    Flag("show-hidden-metrics-for-version", TEXT, "", "Accepted: no metric is hidden."),
+    Flag("show-hidden-metrics-for-version", TEXT, "", ignored="no metric is hidden"),
     Flag("disabled-metrics", LIST, (), "Metrics not to show, by their full names."),
-    Flag("allow-metric-labels", EACH, (), "Accepted: labels have few values by themselves."),
-    Flag("allow-metric-labels-manifest", TEXT, "", "Accepted: labels have few values by themselves."),
+    Flag("allow-metric-labels", EACH, (), ignored="labels have few values by themselves"),
+    Flag("allow-metric-labels-manifest", TEXT, "", ignored="labels have few values by themselves"),
 )
 
 _LOGS: Final = (
@@ -179,10 +180,10 @@ _LOGS: Final = (
         "log-json-split-stream", SWITCH, False, "JSON: errors to standard error, all else to standard output."
     ),
     Flag(
-        "log-text-info-buffer-size", TEXT, "0", "How much may wait to be written, when the streams are split."
+        "log-text-info-buffer-size", SIZE, "0", "How much may wait to be written, when the streams are split."
     ),
     Flag(
-        "log-json-info-buffer-size", TEXT, "0", "How much may wait to be written, when the streams are split."
+        "log-json-info-buffer-size", SIZE, "0", "How much may wait to be written, when the streams are split."
     ),
 )
 
@@ -192,9 +193,9 @@ _DEPRECATED: Final = (
     Flag("kubeconfig", TEXT, "", "The kubeconfig file. Without --config only."),
     Flag("kube-api-qps", REAL, 50.0, "Requests to the API server a second. Without --config only."),
     Flag("kube-api-burst", NUMBER, 100, "Requests at once. Without --config only."),
-    Flag("kube-api-content-type", TEXT, "application/vnd.kubernetes.protobuf", "Accepted: JSON is used."),
+    Flag("kube-api-content-type", TEXT, "application/vnd.kubernetes.protobuf", ignored="JSON is used"),
     Flag("profiling", SWITCH, True, "Serve /debug/flags/v. Without --config only."),
-    Flag("contention-profiling", SWITCH, True, "Accepted: there is no contention to measure."),
+    Flag("contention-profiling", SWITCH, True, ignored="there is no contention to measure"),
     Flag(
         "pod-max-in-unschedulable-pods-duration",
         DURATION,

@@ -90,9 +90,20 @@ def test_what_print_writes_is_what_it_reads(tmp_path: Path, capsys: pytest.Captu
     assert "percentageOfNodesToScore: 30" in once
 
 
-def test_a_file_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["config", "check", "nowhere.yaml"]) == 1
+@pytest.mark.parametrize("action", ["convert", "print", "rbac"])
+def test_a_file_that_is_not_there_is_one_line(action: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", action, "nowhere.yaml"]) == 1
     assert capsys.readouterr().err == "stowplan: nowhere.yaml: No such file or directory\n"
+
+
+def test_a_file_that_is_not_there_keeps_no_other_from_being_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = write(tmp_path, "a.yaml", GOOD)
+    assert main(["config", "check", "nowhere.yaml", good]) == 1
+    shown = capsys.readouterr()
+    assert shown.err == "nowhere.yaml: No such file or directory\n"
+    assert shown.out == f"{good}: good, schedules for default-scheduler\n"
 
 
 def test_rbac_writes_roles_as_yaml_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from stowplan.cli.flags import (
     PERIOD,
     PORT,
     REAL,
+    SIZE,
     SWITCH,
     TEXT,
     Flag,
@@ -32,6 +33,8 @@ FLAGS = FlagSet(
             Flag("port", PORT, 0, "A port."),
             Flag("some", LIST, ("a",), "A list."),
             Flag("each", EACH, (), "Things."),
+            Flag("size", SIZE, "0", "A size."),
+            Flag("idle", TEXT, "", ignored="there is nothing to do"),
         ),
         "Old": (Flag("ancient", TEXT, "", "", deprecated="use --name", hidden=True),),
     },
@@ -59,6 +62,7 @@ FLAGS = FlagSet(
         ("--every=10", "every", 10 * 10**9),
         ("--some=x,y --some z", "some", ("x", "y", "z")),
         ("--each a,b --each c", "each", ("a,b", "c")),
+        ("--size=4Ki", "size", 4096),
     ],
 )
 def test_values_are_read_as_kubernetes_components_do(words: str, name: str, value: object) -> None:
@@ -78,9 +82,9 @@ def test_what_is_not_given_has_its_default() -> None:
     ("words", "said"),
     [
         ("--nmae=x", "unknown flag: --nmae (did you mean --name?)"),
-        ("--zzz", "unknown flag: --zzz"),
+        ("--zzz", "unknown flag: --zzz (x --help lists all)"),
         ("-name=x", "unknown flag: -name=x (did you mean --name?)"),
-        ("-z", "unknown flag: -z"),
+        ("-z", "unknown flag: -z (x --help lists all)"),
         ("--name", "flag needs a value: --name string"),
         ("--on yes", "takes no arguments, got 'yes'; flags start with --"),
         ("extra", "takes no arguments, got 'extra'; flags start with --"),
@@ -89,6 +93,7 @@ def test_what_is_not_given_has_its_default() -> None:
         ("--count=x", "--count: 'x': is not a whole number"),
         ("--count=99999999999", "--count: '99999999999': must be between -2147483648 and 2147483647"),
         ("--port=70000", "--port: '70000': must be between 0 and 65535"),
+        ("--size=x", "--size: 'x': \"x\" is not a quantity such as 250m, 1.5Gi or 2e3"),
         ("--rate=x", "--rate: 'x': is not a number"),
         ("--wait=5", "--wait: '5': the duration \"5\" lacks a unit; units are ns, us, ms, s, m and h"),
     ],
@@ -102,6 +107,11 @@ def test_what_is_wrong_is_said_in_a_sentence(words: str, said: str) -> None:
 def test_an_old_flag_is_taken_and_warned_of_once() -> None:
     given = FLAGS.parse(["--ancient=a", "--ancient=b"])
     assert given.warnings == ["--ancient is deprecated: use --name"]
+
+
+def test_a_flag_without_effect_is_taken_and_warned_of() -> None:
+    assert FLAGS.parse(["--idle=a"]).warnings == ["--idle has no effect: there is nothing to do"]
+    assert "Accepted, without effect: there is nothing to do." in FLAGS.help("")
 
 
 @pytest.mark.parametrize("word", ["-h", "--help"])

@@ -11,7 +11,7 @@ def said(*given: str) -> list[str]:
 
 
 def test_what_is_so_anyway_is_not_worth_a_word() -> None:
-    assert said("SchedulerQueueingHints=true,kube:GangScheduling=false", "SchedulerAsyncAPICalls=False") == []
+    assert said("SchedulerQueueingHints=true,kube:GangScheduling=false", "SchedulerAsyncAPICalls=f") == []
 
 
 def test_what_is_otherwise_here_is_named() -> None:

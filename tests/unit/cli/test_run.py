@@ -103,6 +103,12 @@ def test_a_unit_file_of_old_still_starts(settings_of: Any) -> None:
     assert any("PodPriority" in line for line in settings.warnings)
 
 
+def test_what_has_no_effect_is_said(settings_of: Any) -> None:
+    assert settings_of("--emulated-version=1.35").warnings == (
+        "--emulated-version has no effect: stowplan behaves as Kubernetes 1.36",
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -118,6 +124,8 @@ def test_a_unit_file_of_old_still_starts(settings_of: Any) -> None:
         ("--logging-format=xml", "--logging-format: 'xml': must be text or json"),
         ("--vmodule=x", "--vmodule: 'x' is not of the form pattern=N"),
         ("--version=2", "--version: '2'"),
+        ("--log-json-info-buffer-size=x", "--log-json-info-buffer-size: 'x'"),
+        ("--bind-address=here --write-config-to=/no/file", "--bind-address: 'here' is not an IP address"),
     ],
 )
 def test_what_is_wrong_is_said_and_the_code_is_1(
