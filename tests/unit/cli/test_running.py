@@ -1,4 +1,4 @@
-"""What a scheduler and a shadow may write, and when."""
+"""What a scheduler and a shadow send, and when they may."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ POD = Pod(name="web", namespace="shop", uid="u-1")
 Test = Callable[[Process, FakeServer], Awaitable[None]]
 
 
-def run(kind: type[Process], folder: Path, test: Test) -> None:
+def run(kind: type[Process], folder: Path, test: Test, *, qps: float = -1.0, burst: int = 1) -> None:
     async def main() -> None:
         async with serving(ok) as server:
-            process = kind(settings_for(server, folder), Logs(LogSettings()))
+            process = kind(settings_for(server, folder, qps, burst), Logs(LogSettings()))
             try:
                 async with asyncio.timeout(20):
                     await test(process, server)
@@ -37,7 +37,7 @@ def run(kind: type[Process], folder: Path, test: Test) -> None:
     asyncio.run(main())
 
 
-def settings_for(server: FakeServer, folder: Path) -> RunSettings:
+def settings_for(server: FakeServer, folder: Path, qps: float, burst: int) -> RunSettings:
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(
         "{current-context: c, contexts: [{name: c, context: {cluster: c}}], "
@@ -45,10 +45,31 @@ def settings_for(server: FakeServer, folder: Path) -> RunSettings:
     )
     configuration = default_configuration()
     connection = msgspec.structs.replace(
-        configuration.client_connection, kubeconfig=str(kubeconfig), qps=-1.0
+        configuration.client_connection, kubeconfig=str(kubeconfig), qps=qps, burst=burst
     )
     configuration = msgspec.structs.replace(configuration, client_connection=connection)
     return RunSettings(configuration, resolve_profiles(configuration, known_plugins(IN_TREE)))
+
+
+def test_requests_are_as_many_a_second_as_the_configuration_says(tmp_path: Path) -> None:
+    """The events have a rate of their own, and the lease has none."""
+
+    async def test(process: Process, server: FakeServer) -> None:
+        slept: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            slept.append(seconds)
+
+        assert len(process._clients) == 3
+        for client in process._clients:
+            client._bucket._clock = lambda: 0.0
+            client._bucket._filled = 0.0
+            client._bucket._sleep = sleep
+            for _ in range(4):
+                await client.get_plain("/version")
+        assert slept == pytest.approx([0.5, 1.0] * 2)
+
+    run(SchedulerProcess, tmp_path, test, qps=2.0, burst=2)
 
 
 def test_without_the_lease_nothing_is_written(tmp_path: Path) -> None:
