@@ -17,6 +17,7 @@ from stowplan.cluster.nodetable import NodeTable
 from stowplan.cluster.nominations import Nominations
 from stowplan.cluster.order import ZoneOrder
 from stowplan.cluster.ports import PortIndex
+from stowplan.cluster.promised import PromisedRoom
 from stowplan.cluster.tables import Named, ObjectTable, object_key
 from stowplan.cluster.terms import AffinityTerms
 from stowplan.cluster.view import NodeRow, Nodes
@@ -55,6 +56,7 @@ class Cluster:
         self.ports = PortIndex()
         self.volume_users = VolumeUsers()
         self.nominations = Nominations()
+        self.promised = PromisedRoom(self.table, self.nominations)
         self.order = ZoneOrder()
         self.pods: dict[str, Pod] = {}
         """Every placed pod by uid, assumed ones included; `node_name` says where."""

@@ -6,6 +6,8 @@ a plain slice, and nobody has to mask out holes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -203,6 +205,18 @@ class NodeTable:
         return usage
 
     # Room
+
+    @contextmanager
+    def used_more(self, resources: IntColumn, rows: IntColumn, amounts: IntColumn) -> Iterator[None]:
+        """As if so much more of these resources (or less) were used on these rows, while the block lasts."""
+        where = np.ix_(resources, rows)
+        self.all_usage[where] += amounts
+        self.all_free[where] -= amounts
+        try:
+            yield
+        finally:
+            self.all_usage[where] -= amounts
+            self.all_free[where] += amounts
 
     def _widen(self) -> None:
         """Makes columns for resources that were just numbered."""

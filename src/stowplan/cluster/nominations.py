@@ -9,19 +9,20 @@ from stowplan.objects import Pod
 
 class Nominations:
     """Pending pods by the node they are nominated to. They count on that node for pods of the same or
-    lower priority; `version` of a node grows with every change there."""
+    lower priority; `version` grows with every change."""
 
     def __init__(self) -> None:
         self._node_of: dict[str, str] = {}
         self._pods: dict[str, dict[str, Pod]] = {}
-        self._versions: dict[str, int] = {}
+        self._changed: dict[str, int] = {}
+        self.version = 0
 
     def add(self, pod: Pod, node_name: str) -> None:
         """Nominates the pod to a node, instead of the one it was nominated to before."""
         self.remove(pod.uid)
         self._node_of[pod.uid] = node_name
         self._pods.setdefault(node_name, {})[pod.uid] = pod
-        self._bump(node_name)
+        self._note_change(node_name)
 
     def remove(self, uid: str) -> str | None:
         """Ends a nomination and returns the node it was for."""
@@ -31,7 +32,7 @@ class Nominations:
             del pods[uid]
             if not pods:
                 del self._pods[node_name]
-            self._bump(node_name)
+            self._note_change(node_name)
         return node_name
 
     def node_of(self, uid: str) -> str | None:
@@ -56,11 +57,16 @@ class Nominations:
             if other.spec.priority >= pod.spec.priority and other.uid != pod.uid
         ]
 
-    def version(self, node_name: str) -> int:
-        return self._versions.get(node_name, 0)
+    def changed(self, node_name: str) -> int:
+        """The version with which the nominations to a node last changed, as long as it has any."""
+        return self._changed[node_name]
 
     def __len__(self) -> int:
         return len(self._node_of)
 
-    def _bump(self, node_name: str) -> None:
-        self._versions[node_name] = self._versions.get(node_name, 0) + 1
+    def _note_change(self, node_name: str) -> None:
+        self.version += 1
+        if node_name in self._pods:
+            self._changed[node_name] = self.version
+        else:
+            del self._changed[node_name]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stowplan.cluster import IntColumn, Mask, NodeRow, Nodes
-from stowplan.engine.sampling import Rotation
+from stowplan.engine.sampling import Rotation, nodes_to_find
 from stowplan.engine.ties import pick_best
 from stowplan.framework.asking import ask_pre_filter, ask_pre_score
 from stowplan.framework.contract import SKIP, CycleState
@@ -25,6 +25,7 @@ from stowplan.framework.cycle import (
 from stowplan.framework.decision import NO_NODES, Decision, Rejections
 from stowplan.framework.failure import PluginError
 from stowplan.framework.memory import ask_filter
+from stowplan.framework.nominated import rejected_with_nominated
 from stowplan.framework.plans import Plan
 from stowplan.framework.profile import Profile
 from stowplan.framework.shapes import ShapePlans
@@ -56,11 +57,11 @@ class Overlay(NamedTuple):
 class Decider:
     """Decides the pods of one profile."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, rotation: Rotation | None = None) -> None:
         self.profile = profile
         self.cluster = profile.host.cluster
         self._plans = ShapePlans(profile)
-        self._rotation = Rotation(self.cluster)
+        self._rotation = rotation or Rotation(self.cluster)
         self._percentage = profile.percentage_of_nodes_to_score
 
     def decide(self, pod: Pod, attempt: int = 0) -> Decision:
@@ -116,21 +117,7 @@ class Decider:
                 if nodes.size:
                     verdict = ask_filter(plugin, state, pod, nodes)
                     verdicts.append((number, _spread_out(verdict, nodes, len(left))))
-        return Overlay(verdicts, self._rejected_with_nominated(state, pod))
-
-    def _rejected_with_nominated(self, state: CycleState, pod: Pod) -> dict[int, Status]:
-        """The rows that would not take the pod once the pods nominated to them have come."""
-        nominations = self.cluster.nominations
-        rejected: dict[int, Status] = {}
-        if not len(nominations):
-            return rejected
-        for name in nominations.nodes():
-            row = self.cluster.row_of(name)
-            if row is not None and nominations.counting_against(pod, name):
-                status = run_with_nominated(self.profile, state, pod, NodeRow(self.cluster, row))
-                if status is not None:
-                    rejected[row] = status
-        return rejected
+        return Overlay(verdicts, rejected_with_nominated(self.profile, state, pod, rejected_by))
 
     def _promised_row_that_fits(self, state: CycleState, pod: Pod) -> int | None:
         """The row that the pod itself is nominated to, if it can go there by now: others need no look."""
@@ -143,7 +130,9 @@ class Decider:
     # Choosing
 
     def _sampled(self, plan: Plan, state: CycleState, pod: Pod, attempt: int, overlay: Overlay) -> Decision:
-        feasible, looked_at = self._rotation.cut(overlay.apply(plan.merged.ranked >= 0), self._percentage)
+        """Where nothing scores, one node is as good as another."""
+        wanted = nodes_to_find(self._percentage, self.cluster.table.size) if self.profile.scores else 1
+        feasible, looked_at = self._rotation.cut(overlay.apply(plan.merged.ranked >= 0), wanted)
         count = int(np.count_nonzero(feasible))
         return self._choose(plan, state, pod, attempt, feasible, count, overlay, looked_at)
 
@@ -291,19 +280,11 @@ def look_at_nodes(
         nodes = Nodes(cluster, np.array(rows, np.int64))
     rejected_by, verdicts = run_filters(profile, state, pod, nodes)
     feasible = rejected_by == 0
-    extra: dict[int, Status] = {}
-    for name in list(cluster.nominations.nodes()):
-        row = cluster.row_of(name)
-        if row is None or (outcome.names is not None and name not in outcome.names):
-            continue
-        if cluster.nominations.counting_against(pod, name):
-            status = run_with_nominated(profile, state, pod, NodeRow(cluster, row))
-            if status is not None:
-                extra[row] = status
-    if extra:
-        feasible &= ~nodes.mask(list(extra))
     by_row = np.zeros(size, np.int64)
     by_row[nodes.rows] = rejected_by
+    extra = rejected_with_nominated(profile, state, pod, by_row, outcome.names)
+    if extra:
+        feasible &= ~nodes.mask(list(extra))
     by_row[list(extra)] = 0
     return nodes.where(feasible), Rejections(
         cluster,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import NamedTuple
 
 import numpy as np
 
 from stowplan.cluster import Cluster, IntColumn, Mask, Nodes
-from stowplan.framework.contract import CycleState, FilterPlugin, Reads
+from stowplan.framework.contract import CycleState, FilterPlugin
 from stowplan.framework.decision import Rejections
 from stowplan.framework.memory import ask_filter
+from stowplan.framework.nominated import only_room
 from stowplan.framework.profile import Profile
 from stowplan.framework.verdict import Verdict
 from stowplan.objects import Pod
@@ -19,13 +20,6 @@ from stowplan.plugins.defaultpreemption.findings import Findings
 from stowplan.plugins.defaultpreemption.outcomes import OutcomeMemory
 from stowplan.plugins.defaultpreemption.trial import NO_VICTIMS, no_victim_needed, try_node
 from stowplan.plugins.defaultpreemption.victims import Candidate
-
-
-class AsksForRoom(Protocol):
-    """A filter that rejects a node if and only if some amounts are not free there."""
-
-    def room_needed(self, state: CycleState, pod: Pod) -> dict[str, int] | None:
-        """Those amounts by resource; None when there is more to it this time."""
 
 
 class RoomRule(NamedTuple):
@@ -39,35 +33,18 @@ class RoomRule(NamedTuple):
     """The filters behind it, which read the node alone: nobody has asked them about a node without room."""
 
 
-def _asks_for_room(plugin: object) -> TypeGuard[AsksForRoom]:
-    return hasattr(plugin, "room_needed")  # much quicker than a check of the protocol
-
-
 def room_rule(profile: Profile, state: CycleState, pod: Pod) -> RoomRule | None:
     """The rule, when removing pods can change nothing but room; None when another filter minds them."""
-    found: tuple[FilterPlugin, int, dict[str, int]] | None = None
-    later: list[FilterPlugin] = []
-    for number, plugin in enumerate(profile.filters, 1):
-        if plugin.name in state.skipped_filters:
-            continue
-        if plugin.reads == Reads.NODE:
-            if found is not None:
-                later.append(plugin)
-            continue
-        amounts = plugin.room_needed(state, pod) if _asks_for_room(plugin) else None
-        if amounts is None or found is not None:
-            return None
-        found = plugin, number, amounts
+    found = only_room(profile, state, pod)
     if found is None:
         return None
-    plugin, number, amounts = found
     find = profile.host.cluster.table.resources.find
     columns = tuple(
-        (column, amount) for name, amount in amounts.items() if (column := find(name)) is not None
+        (column, amount) for name, amount in found.amounts.items() if (column := find(name)) is not None
     )
-    if len(columns) < len(amounts):
+    if len(columns) < len(found.amounts):
         return None  # no node offers one of them
-    return RoomRule(plugin, number, Need(pod.spec.priority, columns), tuple(later))
+    return RoomRule(found.plugin, found.number, Need(pod.spec.priority, columns), found.later)
 
 
 class RoomSearch:
@@ -97,18 +74,16 @@ class RoomSearch:
 
     def _promised(self, need: Need, pod: Pod, rows: IntColumn) -> dict[int, tuple[int, ...]]:
         """What pods nominated to rows will use of each amount of the need."""
-        nominations, table = self.cluster.nominations, self.cluster.table
         promised: dict[int, tuple[int, ...]] = {}
-        if not len(nominations):
+        if not len(self.cluster.nominations):
             return promised
+        names, usage = self.cluster.promised.counting_against(pod)
         wanted = set(rows.tolist())
-        for name in nominations.nodes():
+        width = usage.shape[1]
+        for name, used in zip(names, usage.tolist(), strict=True):
             row = self.cluster.row_of(name)
-            if row is not None and row in wanted and (others := nominations.counting_against(pod, name)):
-                usages = [table.usage_of(other) for other in others]
-                promised[row] = tuple(
-                    sum(usage.item(r) for usage in usages if r < len(usage)) for r, _ in need.amounts
-                )
+            if row is not None and row in wanted:
+                promised[row] = tuple(used[r] if r < width else 0 for r, _ in need.amounts)
         return promised
 
 
@@ -189,15 +164,8 @@ class JudgedRows:
             return
         table = self._search.cluster.table
         resources = np.array([resource for resource, _ in self._rule.need.amounts])
-        where = np.ix_(resources, rows)
-        freed = self._judge.freed(rows)
-        table.all_usage[where] -= freed
-        table.all_free[where] += freed
-        try:
+        with table.used_more(resources, rows, -self._judge.freed(rows)):
             verdict = self._ask(self._rule.plugin, rows)
-        finally:
-            table.all_usage[where] += freed
-            table.all_free[where] -= freed
         _note_verdict(verdict, verdict.codes != 0, findings)
 
     def _note_rest(self, rest: Mask, findings: Findings) -> None:

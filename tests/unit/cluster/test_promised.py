@@ -1,0 +1,75 @@
+"""What nominated pods will use is always what adding them up anew gives."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stowplan.cluster import Cluster
+from stowplan.objects import Pod
+from stowplan.testing.builders import make_pod
+
+UIDS = st.integers(0, 5)
+NODES = st.sampled_from(["a", "b", "c"])
+KINDS: list[tuple[int, dict[str, int | str | float]]] = [
+    (0, {"cpu": 1}),
+    (5, {"memory": "1Gi"}),
+    (5, {"cpu": 2, "example.com/gpu": 1}),
+    (9, {}),
+]
+
+
+def pod_of(uid: int, kind: int) -> Pod:
+    priority, requests = KINDS[kind]
+    return make_pod(f"p{uid}").requests(requests).priority(priority).build()
+
+
+def added_up(cluster: Cluster, pod: Pod) -> dict[str, list[int]]:
+    sums = {}
+    for name in cluster.nominations.nodes():
+        others = cluster.nominations.counting_against(pod, name)
+        if others:
+            sums[name] = [cluster.table.usage_of(other) for other in others]
+    width = len(cluster.table.resources)
+    return {
+        name: np.sum([np.pad(usage, (0, width - len(usage))) for usage in usages], axis=0).tolist()
+        for name, usages in sums.items()
+    }
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("nominate"), UIDS, st.integers(0, 3), NODES),
+        st.tuples(st.just("end"), UIDS, st.just(0), st.just("")),
+        st.tuples(st.just("ask"), UIDS, st.integers(0, 3), st.just("")),
+    )
+)
+
+
+@given(steps)
+def test_sums_are_kept_right_whatever_changes(changes: list[tuple[str, int, int, str]]) -> None:
+    cluster = Cluster()
+    for act, uid, kind, node in changes:
+        pod = pod_of(uid, kind)
+        if act == "nominate":
+            cluster.nominations.add(pod, node)
+        elif act == "end":
+            cluster.nominations.remove(pod.uid)
+        else:
+            expected = added_up(cluster, pod)
+            names, usage = cluster.promised.counting_against(pod)
+            width = len(cluster.table.resources)
+            padded = np.pad(usage, ((0, 0), (0, width - usage.shape[1])))
+            assert dict(zip(names, padded.tolist(), strict=True)) == expected
+
+
+def test_nodes_that_nobody_is_promised_any_more_are_forgotten() -> None:
+    cluster = Cluster()
+    for number in range(100):
+        cluster.nominations.add(pod_of(0, number % 4), f"n{number}")
+        cluster.promised.counting_against(make_pod("asking").priority(number).build())
+    cluster.nominations.remove(pod_of(0, 0).uid)
+    assert not list(cluster.nominations.nodes())
+    assert not cluster.nominations._changed
+    assert len(cluster.promised._levels) <= 16
