@@ -22,22 +22,31 @@ def nodes_to_find(percentage: int, nodes: int) -> int:
 
 
 class Rotation:
-    """Where the next search starts, so that in the long run every node gets its turn."""
+    """Where the next search starts, so that in the long run every node gets its turn. Profiles share one."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._start = 0
+        self._names: tuple[str, ...] = ()
+        self._rows: IntColumn = np.zeros(0, np.int64)
 
-    def cut(self, feasible: Mask, percentage: int) -> tuple[Mask, int]:
-        """Only the first feasible nodes in upstream's order, and how many nodes were looked at for that."""
+    def cut(self, feasible: Mask, wanted: int) -> tuple[Mask, int]:
+        """Only the first feasible nodes in upstream's order, and how many nodes were looked at for that. The
+        search notices that it has enough when it comes to one more."""
         size = len(feasible)
-        wanted = nodes_to_find(percentage, size)
-        rows = self._cluster.table.rows
-        order: IntColumn = np.fromiter((rows[name] for name in self._cluster.order.names()), np.int64, size)
-        order = np.roll(order, -(self._start % size))
+        order = np.roll(self._order(), -(self._start % size))
         found = np.cumsum(feasible[order])
-        looked_at = int(np.searchsorted(found, wanted)) + 1 if found[-1] >= wanted else size
+        enough, looked_at = np.searchsorted(found, (wanted, wanted + 1)).tolist()
         kept = np.zeros(size, np.bool_)
-        kept[order[:looked_at]] = True
+        kept[order[: enough + 1]] = True
         self._start = (self._start + looked_at) % size
         return feasible & kept, looked_at
+
+    def _order(self) -> IntColumn:
+        """The rows in upstream's order, until a node comes or goes."""
+        names = self._cluster.order.names()
+        if names is not self._names:
+            rows = self._cluster.table.rows
+            self._rows = np.fromiter((rows[name] for name in names), np.int64, len(names))
+            self._names = names
+        return self._rows

@@ -17,6 +17,7 @@ from stowplan.config.profiles import known_plugins, resolve_profiles
 from stowplan.config.types import KubeSchedulerConfiguration
 from stowplan.engine.decide import Decider
 from stowplan.engine.explain import explain
+from stowplan.engine.sampling import Rotation
 from stowplan.engine.trace import Trace
 from stowplan.framework.contract import Client
 from stowplan.framework.decision import Decision
@@ -49,7 +50,8 @@ class Scheduler:
         self.host = Host(cluster, client or ReadOnlyClient(), now, seed=seed)
         plans = resolve_profiles(self.configuration, known_plugins(registry))
         self.profiles = {plan.scheduler_name: Profile(plan, registry, self.host) for plan in plans}
-        self._deciders = {name: Decider(profile) for name, profile in self.profiles.items()}
+        rotation = Rotation(cluster)
+        self._deciders = {name: Decider(profile, rotation) for name, profile in self.profiles.items()}
 
     @classmethod
     def from_file(
