@@ -60,10 +60,11 @@ async def _run(settings: RunSettings, logs: Logs) -> int:
 
 def _build(settings: RunSettings, logs: Logs) -> Process:
     from stowplan.cli.shadowing import ShadowProcess
+    from stowplan.framework.registry import RegistryError
 
     try:
         return ShadowProcess(settings, logs) if settings.shadow else SchedulerProcess(settings, logs)
-    except ValueError as problem:  # settings that only their user can say no to: a URL, times of the lease
+    except (ValueError, RegistryError) as problem:  # what only its user can put right: a URL, a plugin
         raise CommandError(str(problem)) from None
 
 

@@ -23,7 +23,7 @@ from stowplan.framework.contract import (
     ScorePlugin,
 )
 from stowplan.framework.handle import Host, ProfileHandle
-from stowplan.framework.registry import Registry
+from stowplan.framework.registry import Registry, RegistryError
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -60,9 +60,7 @@ class Profile:
         self.handle = ProfileHandle(host, self)
         self.plugins: dict[str, Plugin] = {}
         for name in plan.plugin_names:
-            plugin = registry[name]
-            given = plan.args[name]
-            self.plugins[name] = plugin(plugin.Args().completed() if given is None else given, self.handle)
+            self.plugins[name] = self._built(registry[name], plan.args[name])
 
         self.queue_sort = self._at("queueSort", QueueSortPlugin)
         self.pre_enqueue = self._at("preEnqueue", PreEnqueuePlugin)
@@ -77,6 +75,15 @@ class Profile:
         self.binds = self._at("bind", BindPlugin)
         self.post_binds = self._at("postBind", PostBindPlugin)
         self.weights = {plugin.name: plan.weights.get(plugin.name) or 1 for plugin in self.scores}
+
+    def _built(self, plugin: type[Plugin], args: PluginArgs | None) -> Plugin:
+        try:
+            return plugin(plugin.Args().completed() if args is None else args, self.handle)
+        except Exception as problem:
+            raise RegistryError(
+                f"plugin {plugin.name} cannot be built for profile {self.name} "
+                f"({type(problem).__name__}: {problem}); correct it or take it out of the profile"
+            ) from problem
 
     def _at(self, point: str, kind: type[P]) -> tuple[P, ...]:
         return tuple(cast(Any, self.plugins[name]) for name in self.plan.points.get(point, ()))

@@ -6,13 +6,29 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeAlias
 
-from stowplan.framework.contract import Plugin, points_of
+from stowplan.framework.contract import POINTS, Plugin, points_of
 
 ENTRY_POINT_GROUP = "stowplan.plugins"
+_METHODS = (
+    ("preEnqueue", ("pre_enqueue",)),
+    ("queueSort", ("sort_key",)),
+    ("preFilter", ("pre_filter",)),
+    ("filter", ("filter_node", "filter")),
+    ("postFilter", ("post_filter",)),
+    ("preScore", ("pre_score",)),
+    ("score", ("score_node", "score")),
+    ("reserve", ("reserve",)),
+    ("reserve", ("unreserve",)),
+    ("permit", ("permit",)),
+    ("preBind", ("pre_bind",)),
+    ("bind", ("bind",)),
+    ("postBind", ("post_bind",)),
+)
+"""What a plugin must answer itself at each extension point: by one of these methods."""
 
 
 class RegistryError(Exception):
-    """A plugin that cannot be registered: says which, where it comes from, and what to do."""
+    """A plugin that cannot be registered or built: says which, where it comes from, and what to do."""
 
 
 Registry: TypeAlias = Mapping[str, type[Plugin]]
@@ -49,10 +65,16 @@ def _load(entry: EntryPoint) -> type[Plugin]:
 
 
 def _add(registry: dict[str, type[Plugin]], plugin: type[Plugin], where: str) -> None:
-    if not points_of(plugin):
+    points = points_of(plugin)
+    if not points:
         raise RegistryError(
             f"{where}: {plugin.name} serves no extension point; derive it from FilterPlugin, ScorePlugin, …"
         )
+    for point, methods in _METHODS:
+        base = POINTS[point]
+        if point in points and all(getattr(plugin, name) is getattr(base, name) for name in methods):
+            missing = f"has no method {' or '.join(methods)} of its own"
+            raise RegistryError(f"{where}: {plugin.name} is a {base.__name__} and {missing}")
     if plugin.name in registry:
         other = registry[plugin.name]
         raise RegistryError(

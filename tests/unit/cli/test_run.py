@@ -15,6 +15,7 @@ from stowplan.cli import main as entry
 from stowplan.cli import running
 from stowplan.cli.process import RunSettings
 from stowplan.cli.run_flags import RUN_FLAGS
+from stowplan.plugins.node_name import NodeName
 from tests.control_plane import binaries
 
 FILE = """
@@ -162,6 +163,20 @@ def test_what_shows_only_at_the_start_is_a_sentence_too(
     assert last.startswith("stowplan: ")
     assert said in last
     assert "Traceback" not in ended.stderr
+
+
+def test_a_plugin_that_cannot_be_built_is_a_sentence_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fails(self: NodeName, args: object, handle: object) -> None:
+        raise OSError("no such table")
+
+    monkeypatch.setattr(NodeName, "__init__", fails)
+    assert entry.main(["run", "--master=http://h", f"--cert-dir={tmp_path}", "--secure-port=0"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "stowplan: plugin NodeName cannot be built for profile default-scheduler (OSError: no such table); "
+        "correct it or take it out of the profile"
+    )
 
 
 def test_everything_about_the_server(settings_of: Any, tmp_path: Path) -> None:

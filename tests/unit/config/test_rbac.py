@@ -10,8 +10,10 @@ import yaml
 from stowplan.config.load import Loaded, load_configuration
 from stowplan.config.profiles import known_plugins
 from stowplan.config.rbac import manifests, sections, to_yaml, unknown_plugins
-from stowplan.framework import BindPlugin, PostFilterPlugin
+from stowplan.framework import BindPlugin, CycleState, PostFilterPlugin, PostFilterResult, unschedulable
+from stowplan.framework.decision import Rejections
 from stowplan.framework.registry import register
+from stowplan.objects import Pod
 from stowplan.plugins import IN_TREE
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -22,6 +24,12 @@ Allowed = dict[tuple[str, str], frozenset[str]]
 
 class Foreign(BindPlugin, PostFilterPlugin):
     """A plugin of another package."""
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        return None
+
+    def post_filter(self, state: CycleState, pod: Pod, rejections: Rejections) -> PostFilterResult:
+        return PostFilterResult(unschedulable("no"))
 
 
 def load(body: str = "") -> Loaded:

@@ -137,7 +137,7 @@ class ShapeUnhashable(ShapeRaises):
         return {} if is_bad(pod) else 0
 
 
-class ConcernsRaises(FilterPlugin):
+class ConcernsRaises(RaisesPerNode):
     def concerns(self, pod: Pod) -> bool:
         if is_bad(pod):
             raise KeyError("concerns")

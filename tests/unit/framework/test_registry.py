@@ -7,16 +7,30 @@ from typing import Any
 
 import pytest
 
-from stowplan.framework import FilterPlugin, Plugin, registry
+from stowplan.cluster import NodeRow
+from stowplan.framework import CycleState, FilterPlugin, Plugin, ReservePlugin, registry
+from stowplan.framework.contract import POINTS
 from stowplan.framework.registry import ENTRY_POINT_GROUP, RegistryError, discover, register
+from stowplan.objects import Pod
 
 
 class One(FilterPlugin):
-    pass
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeRow) -> None:
+        return None
 
 
-class AnotherOne(FilterPlugin):
+class AnotherOne(One):
     name = "One"
+
+
+class Misspelt(FilterPlugin):
+    def filter_nodes(self, state: CycleState, pod: Pod, node: NodeRow) -> None:
+        return None
+
+
+class ForgetsToUndo(ReservePlugin):
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        return None
 
 
 class Pointless(Plugin):
@@ -49,6 +63,26 @@ def test_two_plugins_of_one_name_are_an_error_that_names_both() -> None:
 def test_a_class_without_extension_points_is_an_error() -> None:
     with pytest.raises(RegistryError, match="Pointless serves no extension point"):
         register([Pointless])
+
+
+@pytest.mark.parametrize(
+    ("plugin", "complaint"),
+    [
+        (Misspelt, "Misspelt is a FilterPlugin and has no method filter_node or filter of its own"),
+        (ForgetsToUndo, "ForgetsToUndo is a ReservePlugin and has no method unreserve of its own"),
+    ],
+)
+def test_a_plugin_that_would_not_answer_at_its_point_is_an_error(
+    plugin: type[Plugin], complaint: str
+) -> None:
+    with pytest.raises(RegistryError, match=complaint):
+        register([plugin])
+
+
+def test_every_extension_point_asks_for_a_method() -> None:
+    for point, base in POINTS.items():
+        with pytest.raises(RegistryError, match=f"is a {base.__name__} and has no method"):
+            register([type(point, (base,), {})])
 
 
 def test_an_entry_point_that_cannot_be_imported_is_an_error_that_names_it(

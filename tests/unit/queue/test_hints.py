@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from stowplan.cluster import Cluster
-from stowplan.framework.contract import BindPlugin, FilterPlugin
+from stowplan.cluster import Cluster, NodeRow
+from stowplan.framework.contract import BindPlugin, CycleState, FilterPlugin
 from stowplan.framework.events import NODE_ADD, Action, ClusterEvent, EventHint, Resource, cluster_event
+from stowplan.objects import Pod
 from stowplan.plugins.node_name import NodeName
 from stowplan.queue.hints import Hints
 from stowplan.testing.plugins import build_plugin
@@ -14,9 +15,15 @@ from tests.unit.queue.rig import CLASS_ADD, NODE_LABEL, NODE_TAINT
 class Undeclared(FilterPlugin):
     """Says nothing about events."""
 
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeRow) -> None:
+        return None
+
 
 class Binds(BindPlugin):
     """Never rejects a pod at a point from which it would wait for events."""
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        return None
 
 
 def plugins(event: ClusterEvent, *kinds: type) -> frozenset[str]:
@@ -52,11 +59,11 @@ def test_a_general_update_meets_only_registrations_for_all_updates() -> None:
 
 
 def test_hints_by_shape_count_only_if_all_that_are_asked_judge_so() -> None:
-    class ByShape(FilterPlugin):
+    class ByShape(Undeclared):
         def events(self) -> tuple[EventHint, ...]:
             return (EventHint(Resource.NODE, Action.ADD, lambda pod, old, new: True, by_shape=True),)
 
-    class ByPod(FilterPlugin):
+    class ByPod(Undeclared):
         def events(self) -> tuple[EventHint, ...]:
             return (EventHint(Resource.NODE, Action.ADD, lambda pod, old, new: True),)
 

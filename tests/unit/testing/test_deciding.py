@@ -6,7 +6,16 @@ import pytest
 
 from stowplan.cluster import NodeRow
 from stowplan.config.problems import ConfigError
-from stowplan.framework import CycleState, FilterPlugin, PreEnqueuePlugin, Status, unschedulable
+from stowplan.framework import (
+    CycleState,
+    FilterPlugin,
+    Handle,
+    PluginArgs,
+    PreEnqueuePlugin,
+    Status,
+    unschedulable,
+)
+from stowplan.framework.registry import RegistryError
 from stowplan.objects import Pod
 from stowplan.testing.builders import make_node, make_pod
 from stowplan.testing.deciding import cluster_of, decide, explain
@@ -27,6 +36,18 @@ class Waits(PreEnqueuePlugin):
 class Fails(PreEnqueuePlugin):
     def pre_enqueue(self, pod: Pod) -> Status | None:
         raise RuntimeError("the disk is on fire")
+
+
+class CannotBeBuilt(NotTwo):
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        raise OSError("no such table")
+
+
+def test_a_plugin_that_cannot_be_built_is_named() -> None:
+    with pytest.raises(
+        RegistryError, match=r"plugin CannotBeBuilt .* default-scheduler \(OSError: no such table\)"
+    ):
+        decide(CLUSTER, make_pod("p"), plugins=[CannotBeBuilt])
 
 
 def test_without_plugins_the_default_profile_decides() -> None:
