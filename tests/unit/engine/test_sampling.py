@@ -6,8 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stowplan.cluster import Cluster, NodeRow
 from stowplan.engine.sampling import Rotation, nodes_to_find
