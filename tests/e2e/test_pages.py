@@ -53,12 +53,12 @@ class Family(NamedTuple):
 
 class Page(NamedTuple):
     families: dict[str, Family]
-    series: frozenset[tuple[str, frozenset[tuple[str, str]]]]
+    values: dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def metrics_of(text: str) -> Page:
     families: dict[str, Family] = {}
-    series: set[tuple[str, frozenset[tuple[str, str]]]] = set()
+    values: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
     for family in text_string_to_metric_families(text):
         labels = {name for sample in family.samples for name in sample.labels} - {"le"}
         buckets = {float(sample.labels["le"]) for sample in family.samples if "le" in sample.labels}
@@ -68,8 +68,8 @@ def metrics_of(text: str) -> Page:
             kept = {
                 (name, value) for name, value in sample.labels.items() if name not in LABELS_THAT_MAY_DIFFER
             }
-            series.add((sample.name, frozenset(kept)))
-    return Page(families, frozenset(series))
+            values[(sample.name, frozenset(kept))] = sample.value
+    return Page(families, values)
 
 
 class Both(NamedTuple):
@@ -143,7 +143,7 @@ def test_metrics_have_the_same_names_types_labels_and_buckets(both: Both) -> Non
 )
 def test_labels_have_the_same_values_after_the_same_work(both: Both, metric: str) -> None:
     def values(page: str) -> set[frozenset[tuple[str, str]]]:
-        return {labels for name, labels in metrics_of(page).series if name == metric}
+        return {labels for name, labels in metrics_of(page).values if name == metric}
 
     def same() -> bool:
         theirs, ours = map(values, both.pages("/metrics"))
@@ -152,10 +152,36 @@ def test_labels_have_the_same_values_after_the_same_work(both: Both, metric: str
     eventually(same)
 
 
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "scheduler_schedule_attempts_total",
+        "scheduler_scheduling_attempt_duration_seconds_count",
+        "scheduler_scheduling_algorithm_duration_seconds_count",
+        "scheduler_pod_scheduling_attempts_sum",
+        "scheduler_preemption_attempts_total",
+        "scheduler_preemption_victims_count",
+        "scheduler_queue_incoming_pods_total",
+        "scheduler_pending_pods",
+        "scheduler_unschedulable_pods",
+        "scheduler_cache_size",
+    ],
+)
+def test_the_same_work_is_counted_the_same(both: Both, metric: str) -> None:
+    def same() -> bool:
+        theirs, ours = (
+            {labels: value for (name, labels), value in metrics_of(page).values.items() if name == metric}
+            for page in both.pages("/metrics")
+        )
+        return bool(theirs) and theirs == ours
+
+    eventually(same)
+
+
 def test_points_from_reserve_on_are_labelled_the_same(both: Both) -> None:
     name = "scheduler_framework_extension_point_duration_seconds_count"
     theirs, ours = (
-        {labels for metric, labels in metrics_of(page).series if metric == name}
+        {labels for metric, labels in metrics_of(page).values if metric == name}
         for page in both.pages("/metrics")
     )
     assert ours

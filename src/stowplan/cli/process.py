@@ -35,6 +35,7 @@ from stowplan.ops.logs import Logs, LogSettings
 from stowplan.ops.metrics import SchedulerMetrics
 from stowplan.ops.server import OpsServer, ServerSettings
 from stowplan.plugins import IN_TREE
+from stowplan.plugins.defaultpreemption import DefaultPreemption
 from stowplan.queue.queue import SchedulingQueue
 
 log = logging.getLogger(__name__)
@@ -129,6 +130,13 @@ class Process:
             "pods": len(self.cluster.pods),
             "assumed_pods": len(self.cluster.assumed),
         }
+        preemptions = [
+            plugin
+            for profile in self.core.profiles.values()
+            for plugin in profile.post_filters
+            if isinstance(plugin, DefaultPreemption)
+        ]
+        sources.preemption_attempts = lambda: sum(plugin.attempts for plugin in preemptions)
         sources.tasks = lambda: len(asyncio.all_tasks())
 
     # What differs

@@ -22,7 +22,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -59,6 +59,8 @@ class Sources:
     """Pods that were taken out of the queue and are on their way."""
     cache: Callable[[], dict[str, int]] = dict
     """Sizes of what is known of the cluster, by type: nodes, pods, assumed_pods."""
+    preemption_attempts: Callable[[], int] = int
+    """How often it was asked whether preemption helps."""
     running: Callable[[], dict[str, int]] = dict
     """Work under way, by operation."""
     tasks: Callable[[], int] | None = None
@@ -129,7 +131,6 @@ class SchedulerMetrics(Observer):
         self._permit_seconds.labels(result).observe(seconds)
 
     def preempted(self, victims: int) -> None:
-        self._preemptions.inc()
         self._victims.observe(victims)
 
     def preemption_carried_out(self, result: str, seconds: float) -> None:
@@ -239,7 +240,6 @@ class SchedulerMetrics(Observer):
         )
 
     def _make_preemption_metrics(self) -> None:
-        self._preemptions = self._counter("preemption_attempts_total", "[STABLE] Preemptions decided on.")
         self._victims = self._histogram(
             "preemption_victims", "[STABLE] Pods that have to go for one preemption.", exponential(1, 2, 7)
         )
@@ -336,6 +336,11 @@ class _FromSources(Collector):
             "[ALPHA] What is known of the cluster: nodes, pods and assumed pods.",
             ("type",),
             {(kind,): count for kind, count in sources.cache().items()},
+        )
+        yield CounterMetricFamily(
+            "scheduler_preemption_attempts",
+            "[STABLE] Attempts to make room by preemption, whatever came of them.",
+            sources.preemption_attempts(),
         )
         yield _gauge(
             "scheduler_goroutines",

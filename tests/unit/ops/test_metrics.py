@@ -49,7 +49,8 @@ def test_preemptions_count_their_victims_and_what_came_of_them() -> None:
     metrics = SchedulerMetrics()
     metrics.preempted(3)
     metrics.preemption_carried_out("success", 0.2)
-    assert value(metrics, "scheduler_preemption_attempts_total") == 1
+    metrics.sources.preemption_attempts = lambda: 7
+    assert value(metrics, "scheduler_preemption_attempts_total") == 7
     assert value(metrics, "scheduler_preemption_victims_bucket", le="4.0") == 1
     assert value(metrics, "scheduler_preemption_victims_bucket", le="2.0") == 0
     assert value(metrics, "scheduler_preemption_goroutines_execution_total", result="success") == 1

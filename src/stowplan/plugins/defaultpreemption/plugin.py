@@ -73,6 +73,8 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         super().__init__(args, handle)
         self._budgets = Budgets(handle.cluster.disruption_budgets)
         self._room = RoomSearch(handle.profile, self._budgets)
+        self.attempts = 0
+        """How often it was asked to make room, whatever came of it."""
         self._victims: dict[str, tuple[Pod, ...]] = {}
         """Whom the host is removing, by the uid of the pod that gets their room."""
 
@@ -99,6 +101,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     # PostFilter
 
     def post_filter(self, state: CycleState, pod: Pod, rejections: Rejections) -> PostFilterResult:
+        self.attempts += 1
         if ineligible := self.ineligible(pod, rejections):
             return PostFilterResult(unschedulable(_PREFIX + ineligible))
         found = self._best(state, pod, rejections)

@@ -44,6 +44,16 @@ def test_the_node_is_promised_and_the_victims_are_named() -> None:
     assert decision.message == "0/1 nodes are available: 1 Insufficient cpu."
 
 
+def test_every_attempt_counts_whatever_comes_of_it() -> None:
+    cluster = _cluster()
+    cluster.add(_low("low"))
+    world = World(cluster)
+    (plugin,) = (one for one in world.profile.post_filters if isinstance(one, DefaultPreemption))
+    for pod in (_high(), _high(cpu="2"), _high(preemptionPolicy="Never")):
+        world.decide(pod)
+    assert plugin.attempts == 3
+
+
 def test_equal_priority_is_no_victim() -> None:
     cluster = _cluster()
     cluster.add(_low("equal", priority=10))
