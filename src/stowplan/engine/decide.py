@@ -11,7 +11,7 @@ import numpy as np
 from stowplan.cluster import IntColumn, Mask, NodeRow, Nodes
 from stowplan.engine.sampling import Rotation, nodes_to_find
 from stowplan.engine.ties import pick_best
-from stowplan.framework.asking import ask_pre_filter, ask_pre_score
+from stowplan.framework.asking import ask_post_filter, ask_pre_filter, ask_pre_score
 from stowplan.framework.contract import SKIP, CycleState
 from stowplan.framework.cycle import (
     PreFilterOutcome,
@@ -204,17 +204,12 @@ class Decider:
         victims: tuple[Pod, ...] = ()
         reasons: list[str] = []
         for plugin in self.profile.post_filters:
-            try:
-                result = plugin.post_filter(state, pod, rejections)
-            except Exception as problem:
-                raise PluginError(plugin.name, "postFilter", problem) from problem
+            result = ask_post_filter(plugin, state, pod, rejections)
             if result.nominated_node is not None:
                 nominated, victims = result.nominated_node, result.victims
             if result.status is None:
                 reasons.clear()
                 break
-            if not result.status.rejected:
-                raise PluginError(plugin.name, "postFilter", result.status.message)
             reasons += result.status.reasons
             if result.status.code is Code.UNRESOLVABLE:
                 break

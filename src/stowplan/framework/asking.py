@@ -1,4 +1,5 @@
-"""Asking plugins about a pod before any node is looked at; whatever is wrong with an answer is theirs."""
+"""Asking plugins about a pod before any node is looked at, and when none will do; whatever is wrong with an
+answer is theirs."""
 
 from __future__ import annotations
 
@@ -11,12 +12,16 @@ from stowplan.framework.contract import (
     CycleState,
     Narrow,
     Plugin,
+    PostFilterPlugin,
+    PostFilterResult,
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
 )
+from stowplan.framework.decision import Rejections
 from stowplan.framework.failure import PluginError
 from stowplan.framework.status import Code, Status
+from stowplan.framework.verdict import checked_rejection
 from stowplan.objects import Pod
 
 NO_CONCERN: Final = object()
@@ -43,8 +48,12 @@ def ask_pre_filter(plugin: PreFilterPlugin, state: CycleState, pod: Pod, nodes: 
     """PreFilter's answer; any code but those of the contract is the plugin's failure."""
     try:
         answer: object = plugin.pre_filter(state, pod, nodes)
-        if answer is None or isinstance(answer, Narrow):
-            return answer
+        if answer is None:
+            return None
+        if isinstance(answer, Narrow):
+            if not isinstance(answer.names, (frozenset, set)):
+                raise TypeError(f"Narrow takes a frozenset of node names, got {answer.names!r}")
+            return Narrow(frozenset(answer.names))
         if isinstance(answer, Status) and (answer.rejected or answer.code is Code.SKIP):
             return answer
         raise ValueError(answer.message if isinstance(answer, Status) else f"{answer!r} is not an answer")
@@ -61,3 +70,22 @@ def ask_pre_score(plugin: PreScorePlugin, state: CycleState, pod: Pod, nodes: No
         raise ValueError(answer.message if isinstance(answer, Status) else f"{answer!r} is not an answer")
     except Exception as problem:
         raise PluginError(plugin.name, "preScore", problem) from problem
+
+
+def ask_post_filter(
+    plugin: PostFilterPlugin, state: CycleState, pod: Pod, rejections: Rejections
+) -> PostFilterResult:
+    """PostFilter's result: room was made or could not be, which node is promised, and which pods must go."""
+    try:
+        result: object = plugin.post_filter(state, pod, rejections)
+        if not isinstance(result, PostFilterResult):
+            raise TypeError(f"{result!r} is not a PostFilterResult")
+        checked_rejection(result.status)
+        if not isinstance(result.nominated_node, str | None):
+            raise TypeError(f"a node is nominated by its name, got {result.nominated_node!r}")
+        victims: object = result.victims
+        if not isinstance(victims, tuple) or not all(isinstance(one, Pod) for one in victims):
+            raise TypeError(f"victims must be a tuple of pods, got {victims!r}")
+    except Exception as problem:
+        raise PluginError(plugin.name, "postFilter", problem) from problem
+    return result

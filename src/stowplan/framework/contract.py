@@ -23,7 +23,7 @@ import numpy as np
 from stowplan.cluster import Cluster, IntColumn, NodeRow, Nodes
 from stowplan.framework.args import PluginArgs
 from stowplan.framework.events import EventHint
-from stowplan.framework.status import Code, Status
+from stowplan.framework.status import Code, Status, checked_score
 from stowplan.framework.verdict import Verdict
 from stowplan.objects import Pod
 
@@ -295,7 +295,8 @@ class ScorePlugin(Plugin):
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> IntColumn | int:
         """All nodes at once; a plain int when every node has the same score."""
-        return np.fromiter((self.score_node(state, pod, node) for node in nodes), np.int64, len(nodes))
+        scores = (checked_score(self.score_node(state, pod, node)) for node in nodes)
+        return np.fromiter(scores, np.int64, len(nodes))
 
     def normalize(self, state: CycleState, pod: Pod, scores: IntColumn, nodes: Nodes) -> IntColumn:
         """Brings the scores of the nodes that can take the pod to 0 to 100. Where all nodes score the

@@ -6,14 +6,14 @@ equal what remembered answers say; a property test holds both against each other
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from stowplan.cluster import IntColumn, NodeRow, Nodes
 from stowplan.framework.asking import NO_CONCERN, PreFilterAnswer, ask_pre_filter, ask_pre_score, ask_shape
-from stowplan.framework.contract import SKIP, CycleState, Narrow, ScorePlugin
+from stowplan.framework.contract import SKIP, CycleState, Narrow, PreFilterPlugin, ScorePlugin
 from stowplan.framework.failure import PluginError
 from stowplan.framework.memory import as_column, ask_filter, ask_filter_node, ask_score, check_range
 from stowplan.framework.profile import Profile
@@ -140,18 +140,30 @@ def tell_added(profile: Profile, state: CycleState, pod: Pod, other: Pod, node: 
     """Lets PreFilter plugins know that `other` was added to the node, in a trial."""
     for plugin in profile.pre_filters:
         if plugin.name not in state.skipped_filters:
-            status = plugin.add_pod(state, pod, other, node)
-            if status is not None:
-                raise PluginError(plugin.name, "preFilter", status.message)
+            _tell(plugin, plugin.add_pod, state, pod, other, node)
 
 
 def tell_removed(profile: Profile, state: CycleState, pod: Pod, other: Pod, node: NodeRow) -> None:
     """Lets PreFilter plugins know that `other` was removed from the node, in a trial."""
     for plugin in profile.pre_filters:
         if plugin.name not in state.skipped_filters:
-            status = plugin.remove_pod(state, pod, other, node)
-            if status is not None:
-                raise PluginError(plugin.name, "preFilter", status.message)
+            _tell(plugin, plugin.remove_pod, state, pod, other, node)
+
+
+def _tell(
+    plugin: PreFilterPlugin,
+    method: Callable[[CycleState, Pod, Pod, NodeRow], Status | None],
+    state: CycleState,
+    pod: Pod,
+    other: Pod,
+    node: NodeRow,
+) -> None:
+    try:
+        answer: object = method(state, pod, other, node)
+        if answer is not None:
+            raise ValueError(answer.message if isinstance(answer, Status) else f"{answer!r} is not a Status")
+    except Exception as problem:
+        raise PluginError(plugin.name, "preFilter", problem) from problem
 
 
 def run_pre_scores(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes) -> None:

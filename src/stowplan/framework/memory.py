@@ -20,7 +20,7 @@ from stowplan.framework.contract import (
     overrides,
 )
 from stowplan.framework.failure import PluginError
-from stowplan.framework.status import Status
+from stowplan.framework.status import Status, checked_score
 from stowplan.framework.verdict import Verdict, checked_rejection
 from stowplan.objects import Pod
 
@@ -176,7 +176,7 @@ class ScoreMemory(RowMemory):
     def _ask_one(self, node: NodeRow) -> None:
         plugin = self.plugin
         try:
-            score = plugin.score_node(self._state, self._pod, node)
+            score = checked_score(plugin.score_node(self._state, self._pod, node))
         except Exception as problem:
             raise PluginError(plugin.name, "score", problem) from problem
         if not self.normalizes and not 0 <= score <= MAX_SCORE:
@@ -200,7 +200,18 @@ def ask_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) 
             )
     except Exception as problem:
         raise PluginError(plugin.name, "filter", problem) from problem
-    return verdict
+    return Verdict(codes, lambda code: _ask_status(plugin, verdict, code))
+
+
+def _ask_status(plugin: FilterPlugin, verdict: Verdict, code: int) -> Status:
+    """What a code means, which is often asked when the plugin is long done."""
+    try:
+        status = checked_rejection(verdict.status_of(code))
+        if status is None:
+            raise ValueError(f"code {code} rejects a node, and there is no Status for it")
+    except Exception as problem:
+        raise PluginError(plugin.name, "filter", problem) from problem
+    return status
 
 
 def ask_filter_node(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeRow) -> Status | None:

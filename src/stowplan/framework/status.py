@@ -5,6 +5,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+import numpy as np
+
+_INT64 = 2**63
+
 
 class Code(IntEnum):
     """Upstream's codes, with upstream's numbers."""
@@ -67,3 +71,10 @@ def pending(*reasons: str) -> Status:
 def error(*reasons: str) -> Status:
     """Something went wrong: the pod is tried again after a while."""
     return Status(Code.ERROR, reasons)
+
+
+def checked_score(score: object) -> int:
+    """The score of one node as a plugin gave it. What is not whole is refused: a column would cut it off."""
+    if isinstance(score, (int, np.integer)) and not isinstance(score, bool) and -_INT64 <= score < _INT64:
+        return int(score)
+    raise TypeError(f"a score must be an int of 64 bits, got {score!r}")

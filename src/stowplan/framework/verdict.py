@@ -56,9 +56,16 @@ class Verdict:
 
 def checked_rejection(status: object) -> Status | None:
     """A filter's answer for one node. Anything but a rejection or None is a failure of the filter."""
-    if status is None or (isinstance(status, Status) and status.rejected):
-        return status
-    raise ValueError(status.message if isinstance(status, Status) else f"{status!r} is not a Status")
+    if status is None:
+        return None
+    if not isinstance(status, Status):
+        raise ValueError(f"{status!r} is not a Status")
+    reasons: object = status.reasons
+    if not isinstance(reasons, tuple) or not all(isinstance(reason, str) for reason in reasons):
+        raise ValueError(f"the reasons of a Status must be a tuple of texts, got {reasons!r}")
+    if not status.rejected:
+        raise ValueError(status.message)
+    return status
 
 
 def _status(status: Status | None) -> Status:
