@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 from stowplan.kube.errors import ApiError
 from stowplan.ops.http import Request
@@ -141,13 +142,14 @@ class Authenticator:
             return None
         if proxies.allowed_names and subject_of(chain[0]).name not in proxies.allowed_names:
             return None
-        groups = tuple(value for header in proxies.group for value in request.all(header))
+        groups = tuple(value for header in proxies.group for value in request.all(header) if value)
         uid = next((value for header in proxies.uid if (value := request.header(header))), "")
         extra: dict[str, list[str]] = {}
         for header, value in request.headers:
             for prefix in proxies.extra_prefixes:
                 if header.startswith(prefix):
-                    extra.setdefault(header.removeprefix(prefix), []).append(value)
+                    # names of headers cannot have every letter, so keys are escaped as in URLs
+                    extra.setdefault(unquote(header.removeprefix(prefix)), []).append(value)
         return User(name, groups, uid, tuple((key, tuple(values)) for key, values in extra.items()))
 
     def _by_certificate(self, chain: list[bytes]) -> User | None:

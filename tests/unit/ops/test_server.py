@@ -240,13 +240,13 @@ def test_a_front_proxy_says_who_asks(tmp_path: Path) -> None:
             "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
         }
         api.allowed.add(("alice", "get", "/metrics"))
-        headers = {"X-Remote-User": "alice", "X-Remote-Group": "a", "X-Remote-Extra-Scope": "x"}
+        headers = {"X-Remote-User": "alice", "X-Remote-Group": "a", "X-Remote-Extra-Example.com%2fScope": "x"}
         async with serving(api=api) as server:
             front = proxies.issue("front")
             assert (await ask(server, "/metrics", headers=headers, issued=front, folder=tmp_path))[0] == 200
             spec = api.reviews[-1]["spec"]
             assert spec["groups"] == ["a", "system:authenticated"]
-            assert spec["extra"] == {"scope": ["x"]}
+            assert spec["extra"] == {"example.com/scope": ["x"]}
 
             assert (await ask(server, "/metrics", headers=headers))[0] == 403, "anybody can send headers"
             for somebody in (clients.issue("front"), clients.issue("bob")):
