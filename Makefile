@@ -5,6 +5,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 CODE := $(wildcard src tests conformance benchmarks hack)
 EXAMPLES := $(wildcard examples/*)
+PAGES := $(wildcard *.md docs/*.md docs/*/*.md examples/*/*.md)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format conformance bench bench-core bench-transport bench-e2e control-plane \
@@ -19,13 +20,13 @@ demo: $(READY) ## Decide a small cluster and show which pod goes where, and why
 test: $(READY) ## Run every test that needs nothing but Python
 	@$(RUN) -m pytest -m "not control_plane"
 
-check: $(READY) ## Check format, lint, types, layers and the README's commands
+check: $(READY) ## Check format, lint, types, layers and the commands that pages name
 	$(VENV)/bin/ruff format --check $(CODE) $(EXAMPLES)
 	$(VENV)/bin/ruff check $(CODE) $(EXAMPLES)
 	$(VENV)/bin/mypy $(CODE)
 	$(foreach example,$(EXAMPLES),MYPYPATH=$(example)/src $(VENV)/bin/mypy $(example) &&) true
 	$(VENV)/bin/lint-imports
-	$(RUN) hack/check_readme.py README.md CONTRIBUTING.md $(wildcard docs/*.md examples/*/README.md)
+	$(RUN) hack/check_readme.py $(PAGES)
 
 format: $(READY) ## Rewrite the code the way the format check wants it
 	$(VENV)/bin/ruff format $(CODE) $(EXAMPLES)

@@ -1,8 +1,8 @@
 """Checks that every command in the given pages exists.
 
 Pages rot silently: a target is renamed, a subcommand goes away. This reads the fenced shell blocks of each
-page and the commands named in its sentences and tables, and looks up `make TARGET`, `stowplan COMMAND`,
-`python -m MODULE` and the paths of scripts and tests.
+page and the commands named in its sentences and tables, and looks up `make TARGET`, `stowplan COMMAND` with
+its flags, `python -m MODULE` and the paths of scripts and tests.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from itertools import dropwhile, groupby, takewhile
 from pathlib import Path
 
-from stowplan.cli.main import COMMANDS
+from stowplan.cli.flags import FlagError, HelpWanted
+from stowplan.cli.main import COMMANDS, parser_for
+from stowplan.cli.run_flags import RUN_FLAGS
 
 ROOT = Path(__file__).resolve().parents[1]
 SHELL_BLOCK = re.compile(
@@ -92,12 +96,33 @@ def _complaint(words: tuple[str, ...], targets: set[str], root: Path) -> str | N
         ]
         return f"the Makefile has no target {unknown[0]!r}" if unknown else None
     if Path(program).name == "stowplan":
-        command = next((word for word in arguments if not word.startswith("-")), None)
-        return f"stowplan has no command {command!r}" if command and command not in COMMANDS else None
+        return _stowplan_complaint(arguments)
     if PYTHON.match(program):
         return _python_complaint(arguments, root)
     if "/" in program and not program.startswith((".venv/", "/", "~")):
         return None if (root / program).exists() else f"no such file: {program}"
+    return None
+
+
+def _stowplan_complaint(arguments: tuple[str, ...]) -> str | None:
+    """What the command itself says of these words; that some are left out is how sentences are written."""
+    command = next((word for word in arguments if not word.startswith("-")), None)
+    if command and command not in COMMANDS:
+        return f"stowplan has no command {command!r}"
+    said = StringIO()
+    try:
+        with redirect_stdout(said), redirect_stderr(said):
+            if command == "run":
+                RUN_FLAGS.parse(arguments[1:])
+            else:
+                parser_for(arguments).parse_args(arguments)
+    except FlagError as problem:
+        return None if "needs a value" in str(problem) else f"stowplan run: {problem}"
+    except SystemExit as end:
+        last = said.getvalue().splitlines()[-1]
+        return last if end.code and "are required" not in last else None
+    except HelpWanted:
+        pass
     return None
 
 

@@ -61,6 +61,12 @@ def _run(words: list[str]) -> int:
     if words and words[0] in OWN_DIALECT:
         run_words: Callable[[Sequence[str]], int] = _module(words[0]).run_words
         return run_words(words[1:])
+    arguments = parser_for(words).parse_args(words)
+    return _load(arguments.command).run(arguments)
+
+
+def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of these words, in which only the command that they name is complete."""
     wanted = next((word for word in words if not word.startswith("-")), None)
     parser = argparse.ArgumentParser(
         prog="stowplan",
@@ -75,8 +81,7 @@ def _run(words: list[str]) -> int:
         if name == wanted and name not in OWN_DIALECT:
             _load(name).add_arguments(command)
             command.description = _load(name).__doc__
-    arguments = parser.parse_args(words)
-    return _load(arguments.command).run(arguments)
+    return parser
 
 
 def _load(name: str) -> Command:
