@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 
 from stowplan.cluster import Cluster
@@ -58,6 +60,19 @@ def test_a_class_that_comes_too_late_is_passed_over_with_its_own_name() -> None:
     assert backing(late, make_class("a", day=2), make_class("b", day=1)) is None
     early = "deviceclass.resource.kubernetes.io/a"
     assert backing(early, make_class("a", day=1), make_class("b", day=2)) == "a"
+
+
+@pytest.mark.parametrize("order", list(permutations("abc")))
+def test_which_class_it_is_does_not_depend_on_what_came_first(order: tuple[str, ...]) -> None:
+    days = {"a": 1, "b": 3, "c": 2}
+    cluster = Cluster()
+    known = extended_resources(cluster)
+    for name in order:
+        cluster.add(make_class(name, "example.com/other", day=days[name]))
+    for name in reversed(order):
+        cluster.add(make_class(name, day=days[name]))
+    found = known.class_of(GPU)
+    assert found is not None and found.name == "b"
 
 
 def test_classes_come_and_go() -> None:

@@ -11,10 +11,13 @@ from stowplan.testing.builders import make_pod
 
 TOTALS = np.array([5, 9, 1, 9, 9], np.int64)
 POD = make_pod("p").build()
+ANSWERS = [3, 4, 4, 3, 1, 1, 3, 1]
 
 
 def test_the_same_question_has_the_same_answer() -> None:
-    assert len({pick_best(TOTALS, 7, POD, 3) for _ in range(10)}) == 1
+    """In this process and in any other: these are the answers for good."""
+    for _ in range(3):
+        assert [pick_best(TOTALS, 7, POD, attempt) for attempt in range(8)] == ANSWERS
 
 
 def test_only_the_best_are_picked_and_each_of_them_about_as_often() -> None:
