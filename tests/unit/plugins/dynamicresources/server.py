@@ -32,6 +32,8 @@ class Server:
         self.cluster = cluster
         self.told = told
         self.writes: list[str] = []
+        self.expected: list[tuple[str | None, str | None]] = []
+        """Which claim each patch was meant for: uid and resourceVersion."""
         self.deleted: list[str] = []
         self.pod_patches: list[Mapping[str, Any]] = []
         self.now = 1_700_000_000.0
@@ -99,6 +101,7 @@ class Server:
             return obj
         current = self._current[obj.key]
         metadata = patch.get("metadata", {})
+        self.expected.append((metadata.get("uid"), metadata.get("resourceVersion")))
         if metadata.get("uid", current.uid) != current.uid:
             raise Conflict
         if metadata.get("resourceVersion", current.resource_version) != current.resource_version:

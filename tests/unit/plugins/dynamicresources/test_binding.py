@@ -81,6 +81,9 @@ def test_what_was_decided_is_written_with_the_pod_as_user(told: bool) -> None:
     ]
     assert server.finalizers("claim") == [FINALIZER]
     assert server.writes == ["patch", "patch status"]
+    (first, seen), (second, seen_later) = server.expected
+    assert first == second == claim.uid
+    assert seen and seen_later and seen != seen_later
     assert taken(server.cluster) == ["a"]
     assert ledger_of(server.cluster).pending(claim) is None
 
