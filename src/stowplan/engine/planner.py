@@ -17,10 +17,6 @@ class PodCondition(NamedTuple):
     message: str
 
 
-class UncertainError(Exception):
-    """A request was sent, but nobody knows whether it was carried out: look before doing it again."""
-
-
 class Planner(Client, Protocol):
     """What happens in the world because of a decision. All but `record` may fail with an exception."""
 
@@ -33,10 +29,6 @@ class Planner(Client, Protocol):
 
     async def evict(self, pod: Pod) -> None:
         """Deletes the pod, if it is still the same one (by uid). A pod that is gone is no error."""
-        ...
-
-    async def placed_on(self, pod: Pod) -> str | None:
-        """The node that the pod has by now, "" for none, None when the pod is gone."""
         ...
 
     def record(

@@ -94,7 +94,7 @@ class Dialer:
 
     async def _tunnel(self, proxy: Proxy) -> socket.socket:
         """A socket that the proxy has connected with the server."""
-        reader, writer = await asyncio.open_connection(proxy.host, proxy.port)
+        reader, writer = await asyncio.open_connection(proxy.host, proxy.port, limit=_MOST_HEAD)
         try:
             target = f"[{self._host}]" if ":" in self._host else self._host
             lines = [f"CONNECT {target}:{self._port} HTTP/1.1", f"Host: {target}:{self._port}"]

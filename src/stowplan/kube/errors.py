@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from stowplan.engine import planner
 from stowplan.objects import Record
 
 
@@ -69,7 +68,7 @@ class UnreachableError(ApiError):
         super().__init__(0, "Unreachable", message, request=request)
 
 
-class UncertainError(ApiError, planner.UncertainError):
+class UncertainError(ApiError):
     """The request was sent and no whole answer came: it may or may not have been carried out.
 
     Whoever asked for a change has to look at the object before asking again.

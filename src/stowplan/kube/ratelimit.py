@@ -49,12 +49,3 @@ class TokenBucket:
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._qps)
         self._filled = now
-
-
-def no_limit() -> TokenBucket:
-    """A bucket that holds nobody up."""
-
-    async def never(_: float) -> None:
-        raise AssertionError("nobody waits here")
-
-    return TokenBucket(-1.0, 1, clock=lambda: 0.0, sleep=never)

@@ -9,8 +9,6 @@ import msgspec
 from stowplan.kube.errors import ApiError, StatusBody
 from stowplan.objects import Record
 
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-
 
 class WatchEvent(msgspec.Struct, gc=False):
     """One line of a watch."""
@@ -23,7 +21,6 @@ class _Meta(Record, frozen=True):
     name: str = ""
     namespace: str = ""
     resource_version: str = ""
-    annotations: dict[str, str] | None = None
 
 
 class Outline(Record, frozen=True):

@@ -71,10 +71,6 @@ class World:
         self.live.queue.move(ASSIGNED_POD_DELETE, pod, None)
         self.live.wake()
 
-    async def placed_on(self, pod: Pod) -> str | None:
-        now = self.pods.get(pod.key)
-        return None if now is None else now.node_name
-
     def record(
         self,
         regarding: KubeObject,

@@ -294,12 +294,6 @@ def test_a_cut_read_is_sent_again_and_a_cut_write_is_not() -> None:
     run(cut, test, sleep=Slept())
 
 
-def test_doubt_is_the_engines_doubt() -> None:
-    from stowplan.engine import planner
-
-    assert issubclass(UncertainError, planner.UncertainError) and issubclass(UncertainError, ApiError)
-
-
 class Rotating(StaticCredentials):
     """Gives the next token when one is refused."""
 
