@@ -77,6 +77,8 @@ class ApiClient:
         self._transport = transport or access.transport(connections=connections)
         self._credentials = access.credentials
         self._bucket = TokenBucket(qps, burst, clock=clock, sleep=sleep)
+        self._renewing = asyncio.Lock()
+        self._renewals = 0
         self._timeout = timeout
         self._held_up = held_up
         self._clock = clock
@@ -111,10 +113,7 @@ class ApiClient:
         fixed = self._typed[content_type] if body else self._fixed
         refused = cuts = 0
         while True:
-            authorization = self._credentials.current()
-            if authorization is None:
-                await self._credentials.renew()
-                authorization = self._credentials.current() or b""
+            authorization, renewals = await self._authorization(), self._renewals
             try:
                 answer = await self._transport.send(
                     method, target, fixed + authorization, body, timeout=timeout or self._timeout
@@ -127,7 +126,7 @@ class ApiClient:
                 continue
             if answer.status < 400:
                 return answer
-            if answer.status == 401 and not refused and await self._somebody_else(authorization):
+            if answer.status == 401 and not refused and await self._somebody_else(authorization, renewals):
                 refused += 1
                 continue
             problem = self._error(answer, method, target)
@@ -140,10 +139,7 @@ class ApiClient:
 
     async def stream(self, target: str, on_data: DataSink, *, idle_timeout: float) -> None:
         """Feeds the body of a GET to `on_data` until its end; an ApiError for anything but success."""
-        authorization = self._credentials.current()
-        if authorization is None:
-            await self._credentials.renew()
-            authorization = self._credentials.current() or b""
+        authorization, renewals = await self._authorization(), self._renewals
         answer = await self._transport.stream(
             "GET",
             target,
@@ -153,19 +149,29 @@ class ApiClient:
             idle_timeout=idle_timeout,
         )
         if answer.status == 401:
-            await self._somebody_else(authorization)  # for the next attempt, which the caller makes anyway
+            await self._somebody_else(
+                authorization, renewals
+            )  # for the next attempt, which the caller makes anyway
         if answer.status >= 400:
             raise self._error(answer, "GET", target)
 
-    async def _somebody_else(self, rejected: bytes) -> bool:
-        """Whether there may be other credentials than those that the server did not accept."""
-        if self._credentials.current() == rejected:  # else somebody has renewed them in the meantime
-            self._credentials.reject()
+    async def _authorization(self) -> bytes:
+        authorization = self._credentials.current()
+        if authorization is None:
             await self._credentials.renew()
-        if self._credentials.certificate() is not None:
-            self._transport.renew()  # the certificate was shown long ago, and there may be another by now
-            return True
-        return self._credentials.current() != rejected
+            authorization = self._credentials.current()
+        return authorization or b""
+
+    async def _somebody_else(self, rejected: bytes, renewals: int) -> bool:
+        """Whether there may be other credentials than those that the server did not accept. Of many requests
+        that were refused together, the first has them renewed."""
+        async with self._renewing:
+            if self._renewals == renewals and self._credentials.current() == rejected:
+                self._renewals += 1
+                self._credentials.reject()
+                await self._credentials.renew()
+                self._transport.renew()  # a certificate was shown long ago, and there may be another by now
+        return self._credentials.certificate() is not None or self._credentials.current() != rejected
 
     def _error(self, answer: Answer, method: str, target: str) -> ApiError:
         return status_error(

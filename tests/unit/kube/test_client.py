@@ -16,7 +16,7 @@ from stowplan.kube.credentials import StaticCredentials, bearer
 from stowplan.kube.errors import ApiError, CredentialsError, UncertainError, UnreachableError
 from stowplan.kube.tls import ClientCertificate
 from stowplan.objects import Node, Pod, ResourceClaim, StorageClass, find_kind
-from tests.unit.kube.fakeserver import CutNow, Exchange, FakeServer, Handler, ok, serving
+from tests.unit.kube.fakeserver import CutNow, Exchange, FakeServer, Handler, eventually, ok, serving
 
 Test = Callable[[ApiClient, FakeServer], Awaitable[None]]
 POD = Pod(name="web-1", namespace="shop", uid="u-1")
@@ -337,6 +337,40 @@ def test_a_refused_token_is_renewed_once_and_the_request_sent_again() -> None:
         assert credentials.renewals == renewals + 1
 
     run(only_new, test, access={"credentials": credentials})
+
+
+class Expiring(StaticCredentials):
+    """A certificate, and a count of how often it was renewed."""
+
+    def __init__(self) -> None:
+        super().__init__(b"", ClientCertificate(b"certificate", b"key"))
+        self.renewals = 0
+
+    async def renew(self) -> None:
+        self.renewals += 1
+        await asyncio.sleep(0.01)  # as long as a plugin runs
+
+
+def test_many_requests_that_are_refused_together_have_credentials_renewed_once() -> None:
+    arrived: list[int] = []
+
+    async def first_ten(exchange: Exchange) -> None:
+        arrived.append(1)
+        if len(arrived) <= 10:
+            await eventually(lambda: len(arrived) >= 10)
+            await exchange.reply(401, status(401, "Unauthorized", "the certificate has expired"))
+        else:
+            await ok(exchange)
+
+    credentials = Expiring()
+
+    async def test(client: ApiClient, server: FakeServer) -> None:
+        await asyncio.gather(*(client.bind(POD, "n") for _ in range(10)))
+        assert credentials.renewals == 1
+        assert len(server.requests) == 20
+        assert min(each.connection for each in server.requests[10:]) > 10, "by connections that are new"
+
+    run(first_ten, test, access={"credentials": credentials})
 
 
 def test_requests_above_the_rate_wait() -> None:
