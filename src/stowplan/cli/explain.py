@@ -12,6 +12,7 @@ what reasons, or what each plugin scored it; and where making room by preemption
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from stowplan.cli.files import read_file
@@ -67,9 +68,10 @@ def explain(files: list[str], wanted: str, config: str | None) -> Trace:
         registry = discover(IN_TREE)
         configuration = None
         if config is not None:
-            configuration = load_configuration(
-                read_file(config), config, known_plugins(registry)
-            ).configuration
+            loaded = load_configuration(read_file(config), config, known_plugins(registry))
+            for warning in loaded.warnings:
+                print(f"{warning} (warning)", file=sys.stderr)
+            configuration = loaded.configuration
         scheduler = Scheduler(cluster_with(objects), configuration, registry=registry)
         return scheduler.explain(_find(pods, wanted))
     except (ConfigError, RegistryError, UnknownSchedulerError) as problem:

@@ -52,8 +52,9 @@ def problems_of(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]:
 
 
 def warnings_of(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]:
-    """What upstream accepts without a word, and what can hardly be meant."""
+    """What upstream accepts without a word, and what can hardly be meant or is not done here."""
     for i, extender in enumerate(configuration.extenders):
+        yield Problem(f"extenders[{i}]", "is not called: decisions are made without extenders")
         if not extender.url_prefix:
             yield Problem(f"extenders[{i}].urlPrefix", "is empty: no call to this extender can succeed")
     for i, profile in enumerate(configuration.profiles):

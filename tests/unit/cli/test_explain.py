@@ -77,6 +77,19 @@ def test_in_an_empty_cluster_there_is_no_node(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "Pod default/alone: no nodes available to schedule pods\n"
 
 
+def test_warnings_about_the_configuration_are_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration, "
+        "extenders: [{urlPrefix: 'http://h'}]}"
+    )
+    assert main(["explain", "-f", CLUSTER, "--config", str(file), "plain"]) == 0
+    warning = "extenders[0]: is not called: decisions are made without extenders (warning)"
+    assert capsys.readouterr().err == f"{file}:1: {warning}\n"
+
+
 def test_a_narrowed_search_is_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "pod.yaml"
     file.write_text(

@@ -174,6 +174,7 @@ extenders:
             "scheduler.yaml:11: profiles[0].pluginConfig[1]: Coscheduling is not enabled in this profile;"
             " its args have no effect"
         ),
+        "scheduler.yaml:13: extenders[0]: is not called: decisions are made without extenders",
         "scheduler.yaml:13: extenders[0].urlPrefix: is empty: no call to this extender can succeed",
     )
 
