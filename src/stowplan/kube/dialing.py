@@ -39,11 +39,17 @@ def parse_proxy(url: str) -> Proxy:
         )
     if not parts.hostname:
         raise ValueError("the proxy's URL names no host")
+    try:
+        port = parts.port or 80
+    except ValueError:  # which shows what it takes for the port: a slash in a password ends the host
+        raise ValueError(
+            "the proxy's URL has no number as its port; write / : @ in a name or password as %2F %3A %40"
+        ) from None
     authorization = ""
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         authorization = "Basic " + base64.b64encode(pair.encode()).decode()
-    return Proxy(parts.hostname, parts.port or 80, authorization)
+    return Proxy(parts.hostname, port, authorization)
 
 
 class Dialer:

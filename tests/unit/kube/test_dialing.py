@@ -230,6 +230,12 @@ def test_a_proxy_that_refuses_is_quoted(pair: Pair) -> None:
     asyncio.run(main())
 
 
+def test_a_proxy_whose_password_has_a_slash_is_refused_without_showing_it() -> None:
+    with pytest.raises(ValueError, match="no number as its port") as no:
+        parse_proxy("http://me:s3cr3t/s3cr3t@proxy:3128")
+    assert "s3cr3t" not in str(no.value)
+
+
 @pytest.mark.parametrize("url", ["socks5://x:1", "https://x:1", "http://"])
 def test_proxies_of_other_kinds_are_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"not supported|no host"):
