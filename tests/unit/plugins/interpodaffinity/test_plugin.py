@@ -17,6 +17,7 @@ from stowplan.testing.builders import make_node, make_object, make_pod
 from stowplan.testing.plugins import build_plugin
 from tests.unit.cluster.churn import APPS, SPACES, Step, clusters, pod_with_terms, steps, terms
 from tests.unit.plugins.interpodaffinity import naive
+from tests.unit.plugins.trials import tried_changes
 
 
 def namespace_step(name: str, team: str | None) -> Step:
@@ -127,24 +128,13 @@ def test_pods_that_trials_add_and_remove_are_counted(
     if plugin.pre_filter(state, pod, cluster.nodes) == SKIP:
         return
     before = naive.rejections(cluster, pod)
-    with cluster.trial():
-        trial_state = state.clone()
-        for _ in range(data.draw(st.integers(1, 3))):
-            on_nodes = [one for one in cluster.pods.values() if cluster.row_of(one.node_name) is not None]
-            names = cluster.nodes.names
-            removing = data.draw(st.booleans())
-            if on_nodes and removing:
-                other = data.draw(st.sampled_from(on_nodes))
-                cluster.remove(other)
-                plugin.remove_pod(trial_state, pod, other, cluster.node(other.node_name))  # type: ignore[arg-type]
-            elif names:
-                name = data.draw(st.sampled_from(names))
-                app, wanted = data.draw(st.sampled_from(APPS)), data.draw(terms)
-                builder = pod_with_terms(f"new{len(cluster.pods)}", "default", app, wanted)
-                other = builder.on_node(name).build()
-                cluster.add(other)
-                plugin.add_pod(trial_state, pod, other, cluster.node(name))  # type: ignore[arg-type]
-            assert filtered(plugin, trial_state, pod, cluster) == naive.rejections(cluster, pod)
+
+    def new_pod(name: str, node: str) -> Pod:
+        app, wanted = data.draw(st.sampled_from(APPS)), data.draw(terms)
+        return pod_with_terms(name, "default", app, wanted).on_node(node).build()
+
+    for trial_state in tried_changes(plugin, state, pod, cluster, new_pod, data):
+        assert filtered(plugin, trial_state, pod, cluster) == naive.rejections(cluster, pod)
     assert filtered(plugin, state, pod, cluster) == before
 
 

@@ -17,6 +17,7 @@ from stowplan.testing.plugins import build_plugin
 from tests.unit.cluster.churn import KEYS, Step, clusters, steps
 from tests.unit.plugins.judging import statuses
 from tests.unit.plugins.podtopologyspread import naive
+from tests.unit.plugins.trials import tried_changes
 
 SELECTORS: list[dict[str, Any] | None] = [
     {"matchLabels": {"app": "a"}},
@@ -109,29 +110,18 @@ def test_pods_that_trials_add_and_remove_are_counted(
     state = CycleState()
     plugin.pre_filter(state, pod, cluster.nodes)
     before = naive.rejections(cluster, pod)
-    with cluster.trial():
-        trial_state = state.clone()
-        for _ in range(data.draw(st.integers(1, 3))):
-            on_nodes = [one for one in cluster.pods.values() if cluster.row_of(one.node_name) is not None]
-            names = cluster.nodes.names
-            removing = data.draw(st.booleans())
-            if on_nodes and removing:
-                other = data.draw(st.sampled_from(on_nodes))
-                cluster.remove(other)
-                plugin.remove_pod(trial_state, pod, other, cluster.node(other.node_name))  # type: ignore[arg-type]
-            elif names:
-                name = data.draw(st.sampled_from(names))
-                app = data.draw(st.sampled_from(["a", "b"]))
-                other = make_pod(f"new{len(cluster.pods)}").labels(app=app).on_node(name).build()
-                cluster.add(other)
-                plugin.add_pod(trial_state, pod, other, cluster.node(name))  # type: ignore[arg-type]
-            verdict = plugin.filter(trial_state, pod, cluster.nodes)
-            found = [verdict.status_of(c).message if c else None for c in verdict.codes.tolist()]
-            assert found == naive.rejections(cluster, pod)
-            assert [
-                status and status.message
-                for status in (plugin.filter_node(trial_state, pod, node) for node in cluster.nodes)
-            ] == found
+
+    def new_pod(name: str, node: str) -> Pod:
+        return make_pod(name).labels(app=data.draw(st.sampled_from(["a", "b"]))).on_node(node).build()
+
+    for trial_state in tried_changes(plugin, state, pod, cluster, new_pod, data):
+        verdict = plugin.filter(trial_state, pod, cluster.nodes)
+        found = [verdict.status_of(c).message if c else None for c in verdict.codes.tolist()]
+        assert found == naive.rejections(cluster, pod)
+        assert [
+            status and status.message
+            for status in (plugin.filter_node(trial_state, pod, node) for node in cluster.nodes)
+        ] == found
     verdict = plugin.filter(state, pod, cluster.nodes)
     assert [verdict.status_of(c).message if c else None for c in verdict.codes.tolist()] == before
 
