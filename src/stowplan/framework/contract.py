@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Hashable, Mapping, Sequence
 from enum import Flag, auto
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -80,6 +80,11 @@ class CycleState(dict[Hashable, Any]):
         super().__init__(*args)
         self.skipped_filters: set[str] = set()
         self.skipped_scores: set[str] = set()
+
+    def __missing__(self, key: Hashable) -> NoReturn:
+        raise KeyError(
+            f"nothing is noted as {key!r}: the profile may lack PreFilter or PreScore of the plugin"
+        )
 
     def clone(self) -> CycleState:
         twin = CycleState(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from stowplan.framework.contract import PostFilterPlugin, PostFilterResult, PreS
 from stowplan.framework.decision import Rejections
 from stowplan.objects import Pod
 from stowplan.testing.builders import make_node, make_pod
+from stowplan.testing.deciding import cluster_of as cluster_of_objects
+from stowplan.testing.deciding import decide
 from tests.unit.engine.profiles import decider
 
 BAD = make_pod("bad").labels(bad="yes").build()
@@ -252,3 +255,19 @@ def test_a_failing_post_filter_is_an_error_that_names_it() -> None:
     decision = decider(cluster_of(3), RejectsAll, FailsToMakeRoom).decide(GOOD)
     assert decision.status is not None and decision.status.code is Code.ERROR
     assert decision.message == 'running PostFilter plugin "FailsToMakeRoom": RuntimeError: no crane'
+
+
+def test_a_profile_without_a_plugins_pre_filter_harms_only_pods_that_the_plugin_looks_at() -> None:
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"preFilter": {"disabled": [{"name": "VolumeRestrictions"}]}}}],
+    }
+    cluster = cluster_of_objects(make_node("n").capacity(cpu=1, pods=10))
+    disk = [{"name": "v", "gcePersistentDisk": {"pdName": "disk"}}]
+    assert decide(cluster, make_pod("p"), config=json.dumps(config)).node_name == "n"
+    assert decide(cluster, make_pod("q").spec(volumes=disk), config=json.dumps(config)).message == (
+        'running "VolumeRestrictions" filter plugin: KeyError: "nothing is noted as '
+        "<class 'stowplan.plugins.volumes.restrictions._State'>: the profile may lack PreFilter or PreScore "
+        'of the plugin"'
+    )
