@@ -238,8 +238,10 @@ def test_one_that_waits_for_the_lease_ends_well(
     flag = "--leader-elect-resource-name=taken"
     with scheduler(control_plane, tmp_path / "first", flag) as first:
         eventually(lambda: "leading" in first.log.read_text())
-        with scheduler(control_plane, tmp_path / "second", flag) as second:
+        with scheduler(control_plane, tmp_path / "second", flag, "--profiling=false") as second:
             status, text = second.get("/metrics/resources", control_plane.token)
             assert (status, text) == (200, ""), "only the one that leads has numbers"
+            status, text = second.get("/debug/flags/v", control_plane.token, "PUT", "4")
+            assert status == 404, "there is no page that changes anything without profiling"
             assert second.end() == 0
         assert first.end() == 0

@@ -77,7 +77,7 @@ def test_everything_known_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> N
 def test_a_difference_counts_when_it_stays(caplog: pytest.LogCaptureFixture) -> None:
     truths = [
         Truth((N1, N2, N3), (on("a", "n1"), on("late", "n1"))),
-        Truth((N1, N2, N3), (on("a", "n1"),)),
+        Truth((N1, N2, N3), (on("a", "n1"), on("later", "n1"))),
     ]
     waited = []
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from stowplan.ops.metrics import SchedulerMetrics, exponential
@@ -128,6 +129,34 @@ def test_the_process_itself_is_measured_and_nothing_is_named_created() -> None:
     assert "process_resident_memory_bytes" in text or not Path("/proc/self/stat").exists()
     assert 'leader_election_master_status{name="kube-scheduler"} 1.0' in text
     assert "_created" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "lowest", "highest", "count"),
+    [
+        ("scheduler_scheduling_attempt_duration_seconds", 0.001, 16.384, 15),
+        ("scheduler_scheduling_algorithm_duration_seconds", 0.001, 16.384, 15),
+        ("scheduler_pod_scheduling_sli_duration_seconds", 0.01, 5242.88, 20),
+        ("scheduler_pod_scheduling_attempts", 1, 16, 5),
+        ("scheduler_preemption_victims", 1, 64, 7),
+        ("scheduler_permit_wait_duration_seconds", 0.001, 16.384, 15),
+        ("scheduler_framework_extension_point_duration_seconds", 0.0001, 0.2048, 12),
+        ("rest_client_request_duration_seconds", 0.005, 60, 12),
+        ("rest_client_rate_limiter_duration_seconds", 0.005, 60, 12),
+    ],
+)
+def test_histograms_have_upstreams_buckets(name: str, lowest: float, highest: float, count: int) -> None:
+    metrics = SchedulerMetrics()
+    metrics.attempted("p", "scheduled", 1)
+    metrics.bound("p", 1, 1)
+    metrics.point("p", "Bind", "Success", 1)
+    metrics.permit_waited("allowed", 1)
+    metrics.requested("GET", "host", 200, 1)
+    metrics.held_up("host", "GET", 1)
+    bounds = {float(dict(labels)["le"]) for sample, labels in samples(metrics) if sample == f"{name}_bucket"}
+    assert sorted(bounds)[:-1][0] == pytest.approx(lowest)
+    assert sorted(bounds)[:-1][-1] == pytest.approx(highest)
+    assert len(bounds) == count + 1
 
 
 def test_buckets_are_upstreams() -> None:

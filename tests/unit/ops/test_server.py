@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import itertools
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -20,6 +22,7 @@ from stowplan.ops.authentication import CONFIG_MAP, Authorities, RequestHeaders
 from stowplan.ops.certificates import Pair, ServingSettings
 from stowplan.ops.endpoints import Pages
 from stowplan.ops.health import Check, HealthGroup, HealthMetrics
+from stowplan.ops.http import HttpServer, Request, Response
 from stowplan.ops.metrics import SchedulerMetrics
 from stowplan.ops.server import LookupFailedError, OpsServer, ServerSettings
 from stowplan.testing.builders import make_pod
@@ -429,6 +432,60 @@ def test_a_connection_serves_many_requests_and_strangers_do_no_harm() -> None:
                 return bodies
 
             assert await asyncio.to_thread(three_times) == [b"ok"] * 3
+
+    run(test)
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", ""])
+def test_an_address_that_stands_for_all_is_all(address: str) -> None:
+    with socket.socket() as taken:  # the same port for both families
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+
+    async def test() -> None:
+        async with serving(replace(SETTINGS, address=address, port=port)) as server:
+            assert await ask(server, "/healthz") == (200, "ok")
+
+    run(test)
+
+
+def test_more_connections_than_allowed_are_ended_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stowplan.ops.http._MOST_CONNECTIONS", 2)
+
+    async def test() -> None:
+        async with serving() as server:
+            idle = [await asyncio.open_connection("127.0.0.1", server.port, ssl=a_context()) for _ in "ab"]
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                await ask(server, "/healthz")
+            for _, writer in idle:
+                writer.close()
+            while True:  # they are gone some time soon
+                with contextlib.suppress(OSError):
+                    assert await ask(server, "/healthz") == (200, "ok")
+                    return
+
+    run(test)
+
+
+def test_who_does_not_read_a_long_page_is_left_alone_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stowplan.ops.http._DRAIN_TIMEOUT", 0.05)
+
+    async def test() -> None:
+        answering: asyncio.Future[asyncio.Task[Any] | None] = asyncio.get_running_loop().create_future()
+
+        async def answer(request: Request) -> Response:
+            answering.set_result(asyncio.current_task())
+            return Response(body=itertools.repeat(b"x" * 65536))
+
+        server = HttpServer(answer)
+        await server.start("127.0.0.1", 0)
+        _reader, writer = await asyncio.open_connection("127.0.0.1", server.ports[0], limit=1)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        task = await answering
+        assert task is not None
+        await asyncio.wait_for(task, 10)
+        writer.close()
+        await server.stop()
 
     run(test)
 
