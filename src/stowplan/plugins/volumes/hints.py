@@ -79,7 +79,10 @@ def _allows_elsewhere(pod: Pod, old: StorageClass | None, new: StorageClass) -> 
 
 
 def _drivers_migrated(pod: Pod, old: CSINode | None, new: CSINode) -> bool:
-    return old is None or old.annotations.get(MIGRATED_PLUGINS) != new.annotations.get(MIGRATED_PLUGINS)
+    """No annotation is as good as an empty one."""
+    if old is None:
+        return True
+    return old.annotations.get(MIGRATED_PLUGINS, "") != new.annotations.get(MIGRATED_PLUGINS, "")
 
 
 def _capacity_does_not_count(pod: Pod, old: CSIDriver | None, new: CSIDriver) -> bool:

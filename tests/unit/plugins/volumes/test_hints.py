@@ -98,12 +98,12 @@ def test_a_pod_whose_volumes_are_detached() -> None:
     assert not wakes(limits, POD, placed().build(), None)
 
 
-def csi_node(migrated: str = "", **limits: int | None) -> CSINode:
+def csi_node(migrated: str | None = None, **limits: int | None) -> CSINode:
     drivers = [
         {"name": name, **({} if limit is None else {"allocatable": {"count": limit}})}
         for name, limit in limits.items()
     ]
-    annotations = {"storage.alpha.kubernetes.io/migrated-plugins": migrated} if migrated else {}
+    annotations = {} if migrated is None else {"storage.alpha.kubernetes.io/migrated-plugins": migrated}
     return make_object(CSINode, "n1", spec={"drivers": drivers}, annotations=annotations)
 
 
@@ -161,6 +161,7 @@ def test_drivers_that_move_to_csi() -> None:
     assert wakes(binding, POD, None, csi_node())
     assert wakes(binding, POD, csi_node(), csi_node("kubernetes.io/aws-ebs"))
     assert not wakes(binding, POD, csi_node(d=1), csi_node(d=2))
+    assert not wakes(binding, POD, csi_node(), csi_node("")), "none are migrated either way"
 
 
 def test_a_driver_whose_capacity_does_not_count_any_more() -> None:
