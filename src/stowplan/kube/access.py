@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from stowplan.kube.credentials import Credentials, StaticCredentials
@@ -21,6 +22,28 @@ class Impersonation:
     extra: tuple[tuple[str, str], ...] = ()
 
 
+class Place(NamedTuple):
+    """What the URL of a server says."""
+
+    secure: bool
+    host: str
+    port: int
+    path: str
+
+
+def place_of(server: str) -> Place:
+    """Reads the URL of an API server; a ValueError says what is wrong with it."""
+    try:
+        parts = urlsplit(server)
+        secure = parts.scheme == "https"
+        port = parts.port or (443 if secure else 80)
+    except ValueError as error:
+        raise ValueError(f"{server!r} is not the URL of an API server: {error}") from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"{server!r} is not the URL of an API server, such as https://10.0.0.1:6443")
+    return Place(secure, parts.hostname, port, parts.path.rstrip("/"))
+
+
 @dataclass(frozen=True)
 class Access:
     """A server and a user of it."""
@@ -36,20 +59,10 @@ class Access:
 
     def transport(self, *, connections: int, admit: Admit = anything) -> Pool:
         """A pool of connections of its own."""
-        parts = urlsplit(self.server)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(
-                f"{self.server!r} is not the URL of an API server, such as https://10.0.0.1:6443"
-            )
-        secure = parts.scheme == "https"
-        dialer = Dialer(
-            parts.hostname,
-            parts.port or (443 if secure else 80),
-            self.trust if secure else None,
-            self.credentials,
-            self.proxy,
-        )
-        return Pool(dialer, size=connections, path_prefix=parts.path.rstrip("/"), admit=admit)
+        place = place_of(self.server)
+        trust = self.trust if place.secure else None
+        dialer = Dialer(place.host, place.port, trust, self.credentials, self.proxy)
+        return Pool(dialer, size=connections, path_prefix=place.path, admit=admit)
 
     def header_lines(self, user_agent: str) -> bytes:
         """The lines that all requests have in common; credentials come on top."""

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from stowplan.kube.access import Access, Impersonation
+from stowplan.kube.access import Access, Impersonation, place_of
 from stowplan.kube.credentials import Credentials, FileCredentials, StaticCredentials, basic, bearer
 from stowplan.kube.dialing import Proxy, parse_proxy
 from stowplan.kube.errors import CredentialsError
@@ -140,14 +140,28 @@ def load_access(
         access = _from_files(_usual_files(environ), context, environ, clock)
     if master:
         access = replace(access, server=master)
-    if "@" in access.server:  # it would be shown in logs and metrics
-        raise KubeconfigError("the URL of the API server has a user in it: who we are belongs into users[]")
+    access = replace(access, server=_complete(access))
     if access.proxy is None and (url := proxy_in(environ, access.server)):
         try:
             access = replace(access, proxy=parse_proxy(url))
         except ValueError as error:
             raise KubeconfigError(f"the proxy that the environment names: {error}") from None
     return access
+
+
+def _complete(access: Access) -> str:
+    """The server's URL, which old unit files have without a scheme."""
+    server = access.server
+    if "@" in server:  # it would be shown in logs and metrics
+        raise KubeconfigError("the URL of the API server has a user in it: who we are belongs into users[]")
+    if "://" not in server:
+        secure = access.trust != Trust() or access.credentials.certificate() is not None
+        server = f"{'https' if secure else 'http'}://{server}"
+    try:
+        place_of(server)
+    except ValueError as error:
+        raise KubeconfigError(str(error)) from None
+    return server
 
 
 def in_cluster(

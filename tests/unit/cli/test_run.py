@@ -141,7 +141,7 @@ def test_what_is_wrong_is_said_and_the_code_is_1(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--master=nonsense", "'nonsense' is not the URL of an API server"),
+        ("--master=ftp://nonsense", "'ftp://nonsense' is not the URL of an API server"),
         ("--kubeconfig=/no/kubeconfig", "/no/kubeconfig: No such file or directory"),
         ("--master=http://h --leader-elect-retry-period=9s", "must be longer than"),
         ("--master=http://h --shadow --tls-cert-file=/no/c --tls-private-key-file=/no/k", "/no/c"),

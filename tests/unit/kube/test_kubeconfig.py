@@ -280,6 +280,22 @@ def test_what_is_wrong_is_said_with_its_place_and_without_secrets(
     assert SECRET not in str(wrong.value)
 
 
+@pytest.mark.parametrize(
+    "server", ["ftp://x", "https://", "https://h:port", "https://h:99999", "https://[::1"]
+)
+def test_what_is_not_a_server_s_url_is_shown(tmp_path: Path, server: str) -> None:
+    for content, more in ((config(cluster={"server": server}), {}), (config(), {"master": server})):
+        said = f"'{server}' is not the URL of an API server"
+        with pytest.raises(KubeconfigError, match=re.escape(said)):
+            load(tmp_path, content, **more)
+
+
+def test_a_server_without_a_scheme_is_reached_as_what_is_known_of_it_says(tmp_path: Path) -> None:
+    assert load_access(master="127.0.0.1:8080", environ={}).server == "http://127.0.0.1:8080"
+    cluster = {"server": "10.0.0.1:6443", "certificate-authority-data": b64(PEM)}
+    assert load(tmp_path, config(cluster=cluster)).server == "https://10.0.0.1:6443"
+
+
 def test_a_password_in_the_server_s_url_is_refused_and_not_shown(tmp_path: Path) -> None:
     url = f"https://me:{SECRET}@10.0.0.1"
     for content, more in ((config(cluster={"server": url}), {}), (config(), {"master": url})):
