@@ -5,8 +5,8 @@ The configuration file and the flags are kube-scheduler's:
   stowplan run --kubeconfig ~/.kube/config --leader-elect=false
   stowplan run --config /etc/kubernetes/scheduler.yaml -v 2
 
-Without --kubeconfig and --config, the service account of the pod it runs in is used, else $KUBECONFIG or
-~/.kube/config.
+Where neither a flag nor the file names a kubeconfig, the service account of the pod it runs in is used, else
+$KUBECONFIG or ~/.kube/config.
 """
 
 from __future__ import annotations
