@@ -180,7 +180,7 @@ class Reflector:
             self._malformed(error)
             sketch = outline(raw)
             if sketch is not None:
-                seen.add(sketch.key)  # what is known of it is better than nothing
+                seen.add(sketch.key(self.kind))  # what is known of it is better than nothing
             return
         key = new.key
         seen.add(key)
@@ -252,7 +252,10 @@ class Reflector:
         sketch = outline(raw)
         if sketch is not None:
             self._version = sketch.metadata.resource_version or self._version
-            if kind_of_event == "DELETED" and (old := self.objects.pop(sketch.key, None)) is not None:
+            if (
+                kind_of_event == "DELETED"
+                and (old := self.objects.pop(sketch.key(self.kind), None)) is not None
+            ):
                 self._announce(old, None)
                 return
         self._malformed(error)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from stowplan.kube.errors import ApiError, StatusBody
-from stowplan.objects import Record
+from stowplan.objects import ObjectKind, Record
 
 
 class WatchEvent(msgspec.Struct, gc=False):
@@ -28,10 +28,11 @@ class Outline(Record, frozen=True):
 
     metadata: _Meta = _Meta()
 
-    @property
-    def key(self) -> str:
+    def key(self, kind: ObjectKind) -> str:
+        """The key that an object of this kind has with such metadata."""
         metadata = self.metadata
-        return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+        in_space = kind.namespaced and metadata.namespace
+        return f"{metadata.namespace}/{metadata.name}" if in_space else metadata.name
 
 
 class _ListMeta(Record, frozen=True):
@@ -56,7 +57,7 @@ def outline(raw: msgspec.Raw) -> Outline | None:
     """Name and version of an object, if there is that much in it."""
     try:
         return _outline_decoder.decode(raw)
-    except (msgspec.MsgspecError, ValueError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
 
