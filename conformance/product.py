@@ -44,6 +44,9 @@ class World:
             _let_preempt(profile)
         return scheduler
 
+    def pending(self, key: str) -> Pod:
+        return self._pending[key]
+
     def explain(self, key: str) -> Trace:
         """The complete account, in which every plugin is asked afresh."""
         return self.scheduler.explain(self._pending[key])
