@@ -1,4 +1,4 @@
-"""Every plugin, asked about all nodes of a case at once, about some of them, and about one after the other."""
+"""Every plugin, asked about all nodes of a case at once, about some, and about one after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stowplan.plugins import IN_TREE
 FAMILIES = {family_of(path): path for path in own_files() if family_of(path) != "requeue"}
 CASES = 25
 NEVER_ASKED = {"NodeName", "NodeDeclaredFeatures"}
-"""No case comes to them: its pods name no node, and need no feature that nodes declare. Their own tests do."""
+"""No case comes to them: its pods name no node, and need no feature of nodes. Their own tests do."""
 
 
 def every_other(nodes: Nodes) -> Nodes:
