@@ -9,7 +9,7 @@ PAGES := $(wildcard *.md docs/*.md docs/*/*.md examples/*/*.md)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format conformance bench bench-core bench-transport bench-e2e control-plane \
-	test-control-plane soak lock clean
+	test-control-plane fuzz soak lock clean
 
 help: ## Show what each target does
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ bench-transport: $(READY) ## Measure what a request and a watch event cost (ARGS
 
 bench-e2e: $(READY) control-plane ## Measure on a real API server, beside kube-scheduler (ARGS="--quick" for a first look)
 	@$(RUN) -m benchmarks.e2e $(ARGS)
+
+fuzz: $(READY) ## Try objects that make little sense on a cluster that must not mind (ARGS="--inputs N --seed N")
+	@$(RUN) -m tests.fuzz $(ARGS)
 
 soak: $(READY) control-plane ## Schedule 20,000 pods while everything around fails (ARGS="..." is handed on)
 	@$(RUN) -m tests.soak $(ARGS)
