@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 IntColumn: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
+ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 _KEEP = 4096
 
@@ -47,7 +48,7 @@ class ChangeLog:
         self._rows.clear()
 
 
-def grown(column: NDArray[np.generic], capacity: int) -> NDArray[np.generic]:
+def grown(column: NDArray[ScalarT], capacity: int) -> NDArray[ScalarT]:
     """The column with room for `capacity` rows (along its last axis), new rows zero."""
     wider = np.zeros((*column.shape[:-1], capacity), column.dtype)
     wider[..., : column.shape[-1]] = column

@@ -149,7 +149,7 @@ class RowCounts:
         return sums
 
     def grow(self, capacity: int) -> None:
-        self._column = grown(self._column, capacity)  # type: ignore[assignment]
+        self._column = grown(self._column, capacity)
 
 
 class DomainCounts:

@@ -229,11 +229,11 @@ class NodeTable:
 
     def _grow(self, capacity: int) -> None:
         self.capacity = capacity
-        self.all_usage = grown(self.all_usage, capacity)  # type: ignore[assignment]
-        self.all_allocatable = grown(self.all_allocatable, capacity)  # type: ignore[assignment]
-        self.all_free = grown(self.all_free, capacity)  # type: ignore[assignment]
-        self._taint_numbers = grown(self._taint_numbers, capacity)  # type: ignore[assignment]
-        self._unschedulable = grown(self._unschedulable, capacity)  # type: ignore[assignment]
+        self.all_usage = grown(self.all_usage, capacity)
+        self.all_allocatable = grown(self.all_allocatable, capacity)
+        self.all_free = grown(self.all_free, capacity)
+        self._taint_numbers = grown(self._taint_numbers, capacity)
+        self._unschedulable = grown(self._unschedulable, capacity)
         for column in self._labels.values():
             column.grow(capacity)
 

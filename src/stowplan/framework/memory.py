@@ -85,7 +85,7 @@ class RowMemory:
 
     def _refresh_some(self, rows: list[int]) -> None:
         if len(self._column) < self._cluster.table.size:
-            self._column = grown(self._column, self._cluster.table.capacity)  # type: ignore[assignment]
+            self._column = grown(self._column, self._cluster.table.capacity)
         if len(rows) <= _FEW:
             for row in rows:
                 self._ask_one(NodeRow(self._cluster, row))

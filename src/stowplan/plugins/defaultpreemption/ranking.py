@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.cluster import Cluster, IntColumn
-from stowplan.cluster.columns import grown
+from stowplan.cluster.columns import ScalarT, grown
 from stowplan.cluster.nodetable import NodeTable
 from stowplan.objects import Pod, PodSpec
 from stowplan.objects.requests import uses_what_it_declares
@@ -131,15 +131,15 @@ class Ranking:
         return number
 
     def _deepen(self) -> None:
-        self._usages = _deeper(self._usages, 0)  # type: ignore[assignment]
-        self._priorities = _deeper(self._priorities, NOBODY)  # type: ignore[assignment]
-        self._starts = _deeper(self._starts, 0)  # type: ignore[assignment]
+        self._usages = _deeper(self._usages, 0)
+        self._priorities = _deeper(self._priorities, NOBODY)
+        self._starts = _deeper(self._starts, 0)
 
     def _widen(self, capacity: int) -> None:
-        self._usages = grown(self._usages, capacity)  # type: ignore[assignment]
-        self._priorities = grown(self._priorities, capacity)  # type: ignore[assignment]
-        self._starts = grown(self._starts, capacity)  # type: ignore[assignment]
-        self._depths = grown(self._depths, capacity)  # type: ignore[assignment]
+        self._usages = grown(self._usages, capacity)
+        self._priorities = grown(self._priorities, capacity)
+        self._starts = grown(self._starts, capacity)
+        self._depths = grown(self._depths, capacity)
 
 
 def changed_rows(table: NodeTable, node_position: int, usage_position: int) -> set[int] | None:
@@ -152,6 +152,6 @@ def changed_rows(table: NodeTable, node_position: int, usage_position: int) -> s
     return {row for row in (*changed, *used) if row < table.size}
 
 
-def _deeper(slots: NDArray[np.generic], filling: int) -> NDArray[np.generic]:
+def _deeper(slots: NDArray[ScalarT], filling: int) -> NDArray[ScalarT]:
     more = np.full_like(slots, filling)
     return np.vstack([slots, more])

@@ -102,9 +102,9 @@ class Question:
         """Notes which rows changed since the last time."""
         table, state, sites = self._cluster.table, self._ledger.state, self._ledger.sites
         if len(self._codes) < table.size:
-            self._codes = grown(self._codes, table.capacity)  # type: ignore[assignment]
-            self._scores = grown(self._scores, table.capacity)  # type: ignore[assignment]
-            self._stale = grown(self._stale, table.capacity)  # type: ignore[assignment]
+            self._codes = grown(self._codes, table.capacity)
+            self._scores = grown(self._scores, table.capacity)
+            self._stale = grown(self._stale, table.capacity)
         changed = table.node_log.since(self._node_position) if self._node_position >= 0 else None
         touched = state.log.since(self._pool_position) if self._pool_position >= 0 else None
         if changed is None or touched is None:

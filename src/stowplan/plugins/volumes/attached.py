@@ -214,7 +214,7 @@ class AttachedVolumes:
             column = columns[driver] = np.full(capacity, empty, np.int64)
         elif len(column) < capacity:
             old = len(column)
-            column = columns[driver] = grown(column, capacity)  # type: ignore[assignment]
+            column = columns[driver] = grown(column, capacity)
             column[old:] = empty
         return column
 
