@@ -57,11 +57,11 @@ def test_sums_are_kept_right_whatever_changes(changes: list[tuple[str, int, int,
         elif act == "end":
             cluster.nominations.remove(pod.uid)
         else:
-            expected = added_up(cluster, pod)
             names, usage = cluster.promised.counting_against(pod)
+            # Only now: adding up the pods gave each resource that they ask for its column.
             width = len(cluster.table.resources)
             padded = np.pad(usage, ((0, 0), (0, width - usage.shape[1])))
-            assert dict(zip(names, padded.tolist(), strict=True)) == expected
+            assert dict(zip(names, padded.tolist(), strict=True)) == added_up(cluster, pod)
 
 
 def test_nodes_that_nobody_is_promised_any_more_are_forgotten() -> None:
