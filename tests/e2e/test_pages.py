@@ -135,7 +135,6 @@ def test_metrics_have_the_same_names_types_labels_and_buckets(both: Both) -> Non
         "scheduler_pending_pods",
         "scheduler_unschedulable_pods",
         "scheduler_cache_size",
-        "scheduler_inflight_events",
         "leader_election_master_status",
         "rest_client_requests_total",
         "rest_client_rate_limiter_duration_seconds_count",
@@ -176,6 +175,23 @@ def test_the_same_work_is_counted_the_same(both: Both, metric: str) -> None:
         return bool(theirs) and theirs == ours
 
     eventually(same)
+
+
+def test_events_are_counted_for_pods_in_flight_and_forgotten_with_them(both: Both) -> None:
+    """Which happen while a pod is in flight is chance, but the pod itself is always in the list."""
+    name = "scheduler_inflight_events"
+
+    def none_left() -> bool:
+        for page in both.pages("/metrics"):
+            counted = {
+                labels: value for (metric, labels), value in metrics_of(page).values.items() if metric == name
+            }
+            assert frozenset({("event", "PodPopped")}) in counted
+            if any(counted.values()):
+                return False
+        return True
+
+    eventually(none_left)
 
 
 def test_points_from_reserve_on_are_labelled_the_same(both: Both) -> None:

@@ -124,7 +124,7 @@ class Process:
         sources = self.metrics.sources
         sources.pending = self.queue.counts
         sources.queued = self.queue.pods
-        sources.in_flight = lambda: self.queue.in_flight
+        sources.in_flight = self.queue.in_flight_counts
         sources.cache = lambda: {
             "nodes": self.cluster.table.size,
             "pods": len(self.cluster.pods),

@@ -55,8 +55,8 @@ class Sources:
     """Pods by where they are in the queue."""
     queued: Callable[[], Iterable[QueuedPod]] = tuple
     """All pods that wait."""
-    in_flight: Callable[[], int] = int
-    """Pods that were taken out of the queue and are on their way."""
+    in_flight: Callable[[], dict[str, int]] = dict
+    """What is kept for pods that were taken out of the queue and are on their way, by event."""
     cache: Callable[[], dict[str, int]] = dict
     """Sizes of what is known of the cluster, by type: nodes, pods, assumed_pods."""
     preemption_attempts: Callable[[], int] = int
@@ -327,9 +327,9 @@ class _FromSources(Collector):
         )
         yield _gauge(
             "scheduler_inflight_events",
-            "[ALPHA] What is kept for pods on their way: their own entries.",
+            "[ALPHA] What is kept for pods on their way: their own entries, and what happened since.",
             ("event",),
-            {("PodPopped",): sources.in_flight()},
+            {(event,): count for event, count in sources.in_flight().items()},
         )
         yield _gauge(
             "scheduler_cache_size",

@@ -7,11 +7,14 @@ of the queue until the last such pod came back.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from stowplan.framework.events import ClusterEvent
+
+POPPED = "PodPopped"
+"""What kube-scheduler calls the entry of the pod itself."""
 
 
 class Happened(NamedTuple):
@@ -62,6 +65,10 @@ class InFlight:
 
     def __len__(self) -> int:
         return len(self._since)
+
+    def counts(self) -> dict[str, int]:
+        """How many entries are kept, by what they are."""
+        return {POPPED: len(self._since), **Counter(happened.event.label for happened in self._events)}
 
     @property
     def event_count(self) -> int:

@@ -286,6 +286,10 @@ class SchedulingQueue:
         """How many events are kept for the pods in flight."""
         return self._in_flight.event_count
 
+    def in_flight_counts(self) -> dict[str, int]:
+        """What is kept for the pods in flight, themselves among it, by the labels of the metric."""
+        return self._in_flight.counts()
+
     def __contains__(self, key: object) -> bool:
         return key in self._unschedulable or any(key in heap for heap in self._heaps)
 

@@ -75,13 +75,14 @@ def test_gauges_are_read_when_asked_for() -> None:
     metrics.sources.pending = lambda: counts
     metrics.sources.cache = lambda: {"nodes": 7}
     metrics.sources.running = lambda: {"binding": 3}
-    metrics.sources.in_flight = lambda: 4
+    metrics.sources.in_flight = lambda: {"PodPopped": 4, "NodeAdd": 1}
     counts["active"] = 5
     assert value(metrics, "scheduler_pending_pods", queue="active") == 5
     assert value(metrics, "scheduler_pending_pods", queue="gated") == 2
     assert value(metrics, "scheduler_cache_size", type="nodes") == 7
     assert value(metrics, "scheduler_goroutines", operation="binding") == 3
     assert value(metrics, "scheduler_inflight_events", event="PodPopped") == 4
+    assert value(metrics, "scheduler_inflight_events", event="NodeAdd") == 1
 
 
 def test_a_rejected_pod_counts_for_each_plugin_that_rejected_it() -> None:

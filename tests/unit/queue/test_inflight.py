@@ -6,6 +6,16 @@ from stowplan.queue.inflight import InFlight
 from tests.unit.queue.rig import CLASS_ADD, NODE_LABEL, NODE_TAINT
 
 
+def test_what_is_kept_is_counted_by_what_it_is() -> None:
+    in_flight = InFlight()
+    assert in_flight.counts() == {"PodPopped": 0}
+    in_flight.start("a")
+    in_flight.start("b")
+    for event in (NODE_LABEL, NODE_TAINT, NODE_LABEL):
+        in_flight.record(event, None, None)
+    assert in_flight.counts() == {"PodPopped": 2, NODE_LABEL.label: 2, NODE_TAINT.label: 1}
+
+
 def test_a_pod_sees_what_happened_since_it_was_taken() -> None:
     in_flight = InFlight()
     assert in_flight.start("a")
