@@ -304,6 +304,16 @@ def test_kinds_that_may_not_be_read_or_do_not_exist_are_reported(plane: ControlP
     run(kubeconfig_with(plane, tmp_path, {"token": token}), test)
 
 
+async def freeze(pid: int) -> None:
+    """Returns when it has happened: the signal may have to wait until one of the threads runs again."""
+
+    def frozen(task: Path) -> bool:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+    os.kill(pid, signal.SIGSTOP)
+    await eventually(lambda: all(map(frozen, Path(f"/proc/{pid}/task").iterdir())))
+
+
 def test_a_server_that_hangs_for_a_while_costs_nothing() -> None:
     """Stopped and continued: the watch falls silent, a request gets no answer, and nothing is missed."""
 
@@ -313,7 +323,7 @@ def test_a_server_that_hangs_for_a_while_costs_nothing() -> None:
         async with Running(reflector):
             await reflector.settled.wait()
             await client.create(pod("before", "default"))
-            os.kill(own.pids["kube-apiserver"], signal.SIGSTOP)
+            await freeze(own.pids["kube-apiserver"])
             with pytest.raises(UncertainError):
                 await client.request("POST", "/api/v1/namespaces", b"{}", timeout=1.0)
             await asyncio.sleep(3)  # longer than the watch may be silent
