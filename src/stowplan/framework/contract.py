@@ -14,7 +14,7 @@ What an answer depends on is declared in `reads`. Without a declaration nothing 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Coroutine, Hashable, Iterable, Mapping, Sequence
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Protocol, runtime_checkable
 
@@ -208,6 +208,12 @@ class PreEnqueuePlugin(Plugin):
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         raise NotImplementedError
+
+    def let_in(self) -> Iterable[str] | None:
+        """The pods (`namespace/name`) that it has kept out and would let in by now, each told at least once.
+        None, the default: it does not keep count, and is asked about every pod that it keeps out whenever one
+        of its events comes. Worth an answer where thousands of events find hundreds of pods."""
+        return None
 
 
 class QueueSortPlugin(Plugin):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from stowplan.framework.contract import PreEnqueuePlugin, QueueSortPlugin
@@ -35,3 +35,15 @@ def refuses(plugin: PreEnqueuePlugin, pod: Pod) -> bool:
     except Exception:
         log.exception("PreEnqueue of plugin %s failed for pod %s; the pod is kept out", plugin.name, pod.key)
         return True
+
+
+def let_in(plugin: PreEnqueuePlugin) -> Iterable[str] | None:
+    """The pods that the plugin lets in by now; None when it does not know, or fails."""
+    try:
+        keys = plugin.let_in()
+        return None if keys is None else list(keys)
+    except Exception:
+        log.exception(
+            "plugin %s failed to say whom it lets in; each pod that it keeps out is asked about", plugin.name
+        )
+        return None

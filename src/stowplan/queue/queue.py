@@ -16,7 +16,7 @@ from stowplan.cluster.nominations import Nominations
 from stowplan.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, ClusterEvent, Resource
 from stowplan.framework.profile import Profile
 from stowplan.objects import Pod
-from stowplan.queue.asking import order_by, refuses
+from stowplan.queue.asking import let_in, order_by, refuses
 from stowplan.queue.backoff import Backoff
 from stowplan.queue.heap import PodHeap
 from stowplan.queue.hints import Hints, Worth, judge
@@ -58,6 +58,9 @@ class SchedulingQueue:
         self._now = now
         self._nominations = nominations
         self._pre_enqueue = {name: profile.pre_enqueue for name, profile in profiles.items()}
+        self._gates = {
+            name: {plugin.name: plugin for plugin in plugins} for name, plugins in self._pre_enqueue.items()
+        }
         self._hints = {name: Hints(profile.plugins.values()) for name, profile in profiles.items()}
         self._interested: dict[ClusterEvent, frozenset[str]] = {}
         self._backoff = Backoff(initial_backoff, max_backoff)
@@ -191,10 +194,22 @@ class SchedulingQueue:
                 for_all = judge(alike.example, registered, old, new)
                 if for_all is Worth.NOTHING:
                     return
-        for queued in list(alike.pods.values()):
+        for queued in self._with_open_gate(alike, event):
             if not spared or queued.pod.uid != spared:
                 worth = self._worth(queued, event, old, new) if for_all is None else for_all
                 self._requeue(queued, worth, event.label)
+
+    def _with_open_gate(self, alike: Alike, event: ClusterEvent) -> list[QueuedPod]:
+        """Without those of which the plugin that keeps them out says that it still does."""
+        gate = self._gates[alike.kind.spec.scheduler_name].get(alike.kind.gating_plugin)
+        if (
+            gate is not None
+            and event.resource is not Resource.WILDCARD
+            and (keys := let_in(gate)) is not None
+        ):
+            self._unschedulable.let_in(keys)
+            return list(alike.let_in.values())
+        return list(alike.pods.values())
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """These pods are tried again now, whatever kept them but PreEnqueue."""
@@ -348,6 +363,7 @@ class SchedulingQueue:
                 queued.unschedulable_plugins |= {plugin.name}
                 queued.after_flush = False
                 self._park(queued, reason)
+                self._unschedulable.keep_out(queued.key)
                 return True
         queued.gating_plugin = ""
         return False

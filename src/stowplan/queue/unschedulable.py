@@ -29,12 +29,14 @@ class _Kind(NamedTuple):
 class Alike:
     """Parked pods of one shape, rejected by the same plugins."""
 
-    __slots__ = ("kind", "pods", "rejectors")
+    __slots__ = ("kind", "let_in", "pods", "rejectors")
 
     def __init__(self, kind: _Kind) -> None:
         self.kind = kind
         self.rejectors = kind.unschedulable_plugins | kind.pending_plugins
         self.pods: dict[str, QueuedPod] = {}
+        self.let_in: dict[str, QueuedPod] = {}
+        """Those that the plugin which kept them out would let in by now."""
 
     @property
     def example(self) -> QueuedPod:
@@ -54,10 +56,12 @@ class UnschedulablePods:
         """Adds a pod, or notes that it changed or that other plugins reject it now."""
         kind = _kind_of(queued.pod, queued)
         before = self._group_of.get(queued.key)
+        let_in = False
         if before is not None:
             if before.kind == kind:
                 before.pods[queued.key] = queued
                 return
+            let_in = queued.key in before.let_in
             self.remove(queued.key)
         group = self._groups.get(kind)
         if group is None:
@@ -66,12 +70,15 @@ class UnschedulablePods:
                 self._by_plugin.setdefault(plugin, {})[group] = None
         group.pods[queued.key] = queued
         self._group_of[queued.key] = group
+        if let_in:
+            group.let_in[queued.key] = queued
 
     def remove(self, key: str) -> QueuedPod | None:
         group = self._group_of.pop(key, None)
         if group is None:
             return None
         queued = group.pods.pop(key)
+        group.let_in.pop(key, None)
         if not group.pods:
             del self._groups[group.kind]
             for plugin in group.rejectors:
@@ -81,6 +88,17 @@ class UnschedulablePods:
     def get(self, key: str) -> QueuedPod | None:
         group = self._group_of.get(key)
         return None if group is None else group.pods[key]
+
+    def let_in(self, keys: Iterable[str]) -> None:
+        """Notes that these pods are not kept out any more."""
+        for key in keys:
+            group = self._group_of.get(key)
+            if group is not None:
+                group.let_in[key] = group.pods[key]
+
+    def keep_out(self, key: str) -> None:
+        """Notes that this pod still is."""
+        self._group_of[key].let_in.pop(key, None)
 
     def rejected_by(self, plugins: Iterable[str]) -> list[Alike]:
         """The groups that at least one of the plugins rejected, each once."""

@@ -5,7 +5,7 @@ The node is promised (nominated) to the pod; the victims are told to the host, w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from zlib import crc32
 
 from stowplan.cluster import IntColumn
@@ -24,6 +24,7 @@ from stowplan.framework.trace import PreemptionTrace, Victims
 from stowplan.objects import Int32, Pod
 from stowplan.plugins.defaultpreemption.budgets import Budgets
 from stowplan.plugins.defaultpreemption.findings import Findings
+from stowplan.plugins.defaultpreemption.gate import Gate
 from stowplan.plugins.defaultpreemption.room import RoomSearch, room_rule
 from stowplan.plugins.defaultpreemption.trial import try_node
 from stowplan.plugins.defaultpreemption.victims import Candidate, best_of
@@ -75,24 +76,21 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         self._room = RoomSearch(handle.profile, self._budgets)
         self.attempts = 0
         """How often it was asked to make room, whatever came of it."""
-        self._victims: dict[str, tuple[Pod, ...]] = {}
-        """Whom the host is removing, by the uid of the pod that gets their room."""
+        self._gate = Gate(handle.cluster)
 
-    # Until all victims are seen to go, another attempt of the pod would only find new ones.
+    # PreEnqueue
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        victims = self._victims.get(pod.uid)
-        return MAKING_ROOM if victims and any(map(self._stays, victims)) else None
+        return MAKING_ROOM if self._gate.keeps_out(pod) else None
+
+    def let_in(self) -> Iterable[str]:
+        return self._gate.opened()
 
     def making_room(self, pod: Pod, victims: tuple[Pod, ...]) -> None:
         if victims:
-            self._victims[pod.uid] = victims
+            self._gate.close(pod, victims)
         else:
-            self._victims.pop(pod.uid, None)
-
-    def _stays(self, victim: Pod) -> bool:
-        now = self.handle.cluster.pods.get(victim.uid)
-        return now is not None and now.node_name == victim.node_name and not now.terminating
+            self._gate.open(pod)
 
     def events(self) -> Sequence[EventHint]:
         """A pod that goes opens this plugin's gate; whether it helps is for the rejecting plugins to say."""
