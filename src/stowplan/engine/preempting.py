@@ -25,6 +25,8 @@ class Evictions:
         self._planner = planner
         self._observer = observer
         self._binding: dict[str, asyncio.Task[None]] = {}
+        self._going: dict[str, asyncio.Future[None]] = {}
+        """Victims that are being removed, by uid."""
 
     def binding_started(self, pod: Pod, task: asyncio.Task[None] | None) -> None:
         """A pod is on its way to its node, in this task; as a victim it can still be stopped."""
@@ -84,6 +86,16 @@ class Evictions:
                     log.warning("cannot withdraw the nomination of %s: %s", other.key, problem)
 
     async def _remove(self, profile: Profile, pod: Pod, node_name: str, victim: Pod) -> None:
+        """Removes it, or waits for it to be removed: who needs the room behind another preemptor is told to
+        remove that one's victims too."""
+        going = self._going.get(victim.uid)
+        if going is None:
+            going = asyncio.ensure_future(self._evict(profile, pod, node_name, victim))
+            self._going[victim.uid] = going
+            going.add_done_callback(lambda _: self._going.pop(victim.uid))
+        await asyncio.shield(going)
+
+    async def _evict(self, profile: Profile, pod: Pod, node_name: str, victim: Pod) -> None:
         known = self._host.cluster.pods.get(victim.uid)
         if known is None or known.terminating:
             return

@@ -91,6 +91,32 @@ def test_victims_that_are_leaving_already_are_not_evicted_again() -> None:
     run(test())
 
 
+def test_a_victim_of_two_preemptors_is_removed_once_and_both_wait_for_it() -> None:
+    async def test() -> None:
+        world = make_world(node(cpu=4))
+        evict, go_on = world.evict, asyncio.Event()
+
+        async def slow(pod: Pod) -> None:
+            await go_on.wait()
+            await evict(pod)
+
+        world.evict = slow  # type: ignore[method-assign]
+        add_victims(world, 4)
+        async with running(world):
+            first, second = (make_pod(f"high{i}").requests(cpu=2).priority(10) for i in range(2))
+            world.add(first, second)
+            await world.until(lambda: len(world.live.core.cluster.nominations) == 2)
+            await asyncio.sleep(0.02)
+            go_on.set()
+            await world.until(lambda: world.node_of("high0") == world.node_of("high1") == "n0")
+        names = [f"low{i}" for i in range(4)]
+        assert sorted(world.evicted) == [f"default/{name}" for name in names]
+        assert all(world.reasons(name) == ["Preempted"] for name in names)
+        assert not world.live.evictions._going
+
+    run(test())
+
+
 def test_a_preemption_that_fails_is_tried_again_at_once() -> None:
     async def test() -> None:
         async with running(make_world(node())) as world:
