@@ -1,8 +1,8 @@
-"""Column types, and the log by which readers learn which rows changed."""
+"""Column types, and the log by which readers learn what changed."""
 
 from __future__ import annotations
 
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,42 +10,43 @@ from numpy.typing import NDArray
 IntColumn: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 ScalarT = TypeVar("ScalarT", bound=np.generic)
+T = TypeVar("T")
 
 _KEEP = 4096
 
 
-class ChangeLog:
-    """The rows that changed, in order. A reader keeps its position and asks for what came since.
+class ChangeLog(Generic[T]):
+    """What changed (rows, names), in order. A reader keeps its position and asks for what came since.
 
-    Only the newest few thousand entries are kept: a reader further behind is told to look at every
-    row, which costs it less than replaying a long list.
+    Only the newest few thousand entries are kept: a reader further behind is told to look at everything,
+    which costs it less than replaying a long list.
     """
 
-    __slots__ = ("_base", "_rows", "position")
+    __slots__ = ("_base", "_entries", "position")
 
     def __init__(self) -> None:
-        self._rows: list[int] = []
+        self._entries: list[T] = []
         self._base = 0
         self.position = 0
         """Where a reader that has seen everything stands."""
 
-    def append(self, row: int) -> None:
-        self._rows.append(row)
+    def append(self, entry: T) -> None:
+        self._entries.append(entry)
         self.position += 1
-        if len(self._rows) > 2 * _KEEP:
-            del self._rows[:_KEEP]
+        if len(self._entries) > 2 * _KEEP:
+            del self._entries[:_KEEP]
             self._base += _KEEP
 
-    def since(self, position: int) -> list[int] | None:
-        """The rows changed since `position` (with repeats), or None when that is too long ago."""
+    def since(self, position: int) -> list[T] | None:
+        """What changed since `position` (with repeats), or None when that is too long ago."""
         start = position - self._base
-        return self._rows[start:] if start >= 0 else None
+        return self._entries[start:] if start >= 0 else None
 
     def invalidate(self) -> None:
-        """Makes every reader look at every row again."""
+        """Makes every reader look at everything again."""
         self.position += 1
         self._base = self.position
-        self._rows.clear()
+        self._entries.clear()
 
 
 def grown(column: NDArray[ScalarT], capacity: int) -> NDArray[ScalarT]:

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stowplan.cluster.columns import ChangeLog
 from stowplan.objects import Pod
 
 
 class Nominations:
     """Pending pods by the node they are nominated to. They count on that node for pods of the same or
-    lower priority; `version` grows with every change."""
+    lower priority; `log` has the nodes whose nominations changed."""
 
     def __init__(self) -> None:
         self._node_of: dict[str, str] = {}
         self._pods: dict[str, dict[str, Pod]] = {}
-        self._changed: dict[str, int] = {}
-        self.version = 0
+        self.log = ChangeLog[str]()
 
     def add(self, pod: Pod, node_name: str) -> None:
         """Nominates the pod to a node, instead of the one it was nominated to before."""
         self.remove(pod.uid)
         self._node_of[pod.uid] = node_name
         self._pods.setdefault(node_name, {})[pod.uid] = pod
-        self._note_change(node_name)
+        self.log.append(node_name)
 
     def remove(self, uid: str) -> str | None:
         """Ends a nomination and returns the node it was for."""
@@ -32,7 +32,7 @@ class Nominations:
             del pods[uid]
             if not pods:
                 del self._pods[node_name]
-            self._note_change(node_name)
+            self.log.append(node_name)
         return node_name
 
     def node_of(self, uid: str) -> str | None:
@@ -57,16 +57,5 @@ class Nominations:
             if other.spec.priority >= pod.spec.priority and other.uid != pod.uid
         ]
 
-    def changed(self, node_name: str) -> int:
-        """The version with which the nominations to a node last changed, as long as it has any."""
-        return self._changed[node_name]
-
     def __len__(self) -> int:
         return len(self._node_of)
-
-    def _note_change(self, node_name: str) -> None:
-        self.version += 1
-        if node_name in self._pods:
-            self._changed[node_name] = self.version
-        else:
-            del self._changed[node_name]

@@ -6,6 +6,7 @@ hundreds of them. Their sums are kept, and only those of nodes where a nominatio
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,19 +20,65 @@ _MOST_PRIORITIES = 16
 
 
 class Promised(NamedTuple):
-    """Nodes with pods nominated to them, and per node (first axis) and resource what those will use."""
+    """Rows with pods nominated to them, in order, and what those will use, by resource (first axis) and row."""
 
-    names: tuple[str, ...]
+    rows: IntColumn
     usage: IntColumn
 
 
-class _Level(NamedTuple):
-    """What counts for pods of one priority."""
+class _Level:
+    """What counts for pods of one priority, for all rows."""
 
-    version: int
-    sums: dict[str, tuple[int, IntColumn | None]]
-    """By node: when its nominations last changed, and what counting pods will use; None without any."""
-    promised: Promised
+    def __init__(self, table: NodeTable, nominations: Nominations, priority: int) -> None:
+        self._table = table
+        self._nominations = nominations
+        self._priority = priority
+        self._position = self._node_position = -1
+        self._counting: IntColumn = np.zeros(0, np.int64)
+        """How many nominated pods count on a row."""
+        self._usage: IntColumn = np.zeros((0, 0), np.int64)
+
+    def against(self, pod: Pod) -> Promised:
+        """What counts for this pod, which does not count for itself."""
+        self._refresh()
+        own = self._nominations.node_of(pod.uid)
+        if own is None:
+            return self._promised()
+        self._add_up(own, self._nominations.counting_against(pod, own))
+        promised = self._promised()
+        self._add_up(own, self._nominations.on(own))
+        return promised
+
+    def _promised(self) -> Promised:
+        rows = np.flatnonzero(self._counting)
+        return Promised(rows, self._usage[:, rows])
+
+    def _refresh(self) -> None:
+        table, log = self._table, self._nominations.log
+        changed = log.since(self._position) if self._position >= 0 else None
+        if changed is None or self._node_position != table.node_log.position:
+            self._counting = np.zeros(table.capacity, np.int64)
+            self._usage = np.zeros((len(table.resources), table.capacity), np.int64)
+            changed = list(self._nominations.nodes())
+        for name in set(changed):
+            self._add_up(name, self._nominations.on(name))
+        self._position, self._node_position = log.position, table.node_log.position
+
+    def _add_up(self, node_name: str, pods: Iterable[Pod]) -> None:
+        row = self._table.rows.get(node_name)
+        if row is None:
+            return
+        counting = [self._table.usage_of(pod) for pod in pods if pod.spec.priority >= self._priority]
+        self._counting[row] = len(counting)
+        self._usage[:, row] = 0
+        for usage in counting:
+            self._widen(len(usage))
+            self._usage[: len(usage), row] += usage
+
+    def _widen(self, width: int) -> None:
+        missing = width - len(self._usage)
+        if missing > 0:
+            self._usage = np.vstack([self._usage, np.zeros((missing, self._usage.shape[1]), np.int64)])
 
 
 class PromisedRoom:
@@ -43,52 +90,11 @@ class PromisedRoom:
         self._levels: dict[int, _Level] = {}
 
     def counting_against(self, pod: Pod) -> Promised:
-        """What a decision about this pod must count, on all nodes but where nothing counts."""
-        promised = self._level(pod.spec.priority).promised
-        own = self._nominations.node_of(pod.uid)
-        if own is None or own not in promised.names:
-            return promised
-        place = promised.names.index(own)
-        others = self._sum(self._nominations.counting_against(pod, own))
-        if others is None:
-            names = promised.names[:place] + promised.names[place + 1 :]
-            return Promised(names, np.delete(promised.usage, place, axis=0))
-        usage = promised.usage.copy()
-        usage[place] = 0
-        usage[place, : len(others)] = others
-        return Promised(promised.names, usage)
-
-    def _level(self, priority: int) -> _Level:
-        nominations = self._nominations
-        known = self._levels.get(priority)
-        if known is not None and known.version == nominations.version:
-            return known
-        if known is None and len(self._levels) >= _MOST_PRIORITIES:
-            self._levels.clear()
-        before = {} if known is None else known.sums
-        sums: dict[str, tuple[int, IntColumn | None]] = {}
-        for name in nominations.nodes():
-            changed, found = nominations.changed(name), before.get(name)
-            if found is None or found[0] != changed:
-                others = [pod for pod in nominations.on(name) if pod.spec.priority >= priority]
-                found = changed, self._sum(others)
-            sums[name] = found
-        level = self._levels[priority] = _Level(nominations.version, sums, _side_by_side(sums))
-        return level
-
-    def _sum(self, pods: list[Pod]) -> IntColumn | None:
-        if not pods:
-            return None
-        usages = [self._table.usage_of(pod) for pod in pods]
-        total = np.zeros(max(map(len, usages)), np.int64)
-        for usage in usages:
-            total[: len(usage)] += usage
-        return total
-
-
-def _side_by_side(sums: dict[str, tuple[int, IntColumn | None]]) -> Promised:
-    counting = {name: total for name, (_, total) in sums.items() if total is not None}
-    usage = np.zeros((len(counting), max(map(len, counting.values()), default=0)), np.int64)
-    for place, total in enumerate(counting.values()):
-        usage[place, : len(total)] = total
-    return Promised(tuple(counting), usage)
+        """What a decision about this pod must count, on all rows but where nothing counts."""
+        priority = pod.spec.priority
+        level = self._levels.get(priority)
+        if level is None:
+            if len(self._levels) >= _MOST_PRIORITIES:
+                self._levels.clear()
+            level = self._levels[priority] = _Level(self._table, self._nominations, priority)
+        return level.against(pod)

@@ -3,7 +3,7 @@ must be asked every time is asked, laid over them, and the best row is taken."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,15 +38,12 @@ class Overlay(NamedTuple):
     """What had to be asked at this decision, on top of what is remembered."""
 
     verdicts: list[tuple[int, Verdict]]
-    nominated: Mapping[int, Status]
-    """Rows that cannot take the pod because of others nominated to them."""
+    nominated: Sequence[tuple[str, Verdict]]
+    """On rows that cannot take the pod because of others nominated to them."""
 
     def apply(self, feasible: Mask) -> Mask:
-        for _, verdict in self.verdicts:
+        for _, verdict in (*self.verdicts, *self.nominated):
             feasible = feasible & (verdict.codes == 0)
-        if self.nominated:
-            feasible = feasible.copy()
-            feasible[list(self.nominated)] = False
         return feasible
 
     @property
@@ -116,7 +113,7 @@ class Decider:
                 nodes = self.cluster.nodes if left.all() else self.cluster.nodes.where(left)
                 if nodes.size:
                     verdict = ask_filter(plugin, state, pod, nodes)
-                    verdicts.append((number, _spread_out(verdict, nodes, len(left))))
+                    verdicts.append((number, verdict.spread_out(nodes.rows, len(left))))
         return Overlay(verdicts, rejected_with_nominated(self.profile, state, pod, rejected_by))
 
     def _promised_row_that_fits(self, state: CycleState, pod: Pod) -> int | None:
@@ -194,8 +191,8 @@ class Decider:
             verdicts[number - 1] = (verdicts[number - 1][0], verdict)
             first = (verdict.codes != 0) & ((rejected_by == 0) | (rejected_by > number))
             rejected_by[first] = number
-        rejected_by[list(overlay.nominated)] = 0
-        return Rejections(self.cluster, rejected_by=rejected_by, verdicts=verdicts, extra=overlay.nominated)
+        add_verdicts(overlay.nominated, verdicts, rejected_by)
+        return Rejections(self.cluster, rejected_by=rejected_by, verdicts=verdicts)
 
     def _rejected(self, pod: Pod, state: CycleState, rejections: Rejections) -> Decision:
         """No node will do: PostFilter may make room."""
@@ -274,27 +271,23 @@ def look_at_nodes(
         rows = sorted(row for name in outcome.names if (row := cluster.row_of(name)) is not None)
         nodes = Nodes(cluster, np.array(rows, np.int64))
     rejected_by, verdicts = run_filters(profile, state, pod, nodes)
-    feasible = rejected_by == 0
     by_row = np.zeros(size, np.int64)
     by_row[nodes.rows] = rejected_by
-    extra = rejected_with_nominated(profile, state, pod, by_row, outcome.names)
-    if extra:
-        feasible &= ~nodes.mask(list(extra))
-    by_row[list(extra)] = 0
-    return nodes.where(feasible), Rejections(
+    said = [(name, verdict.spread_out(nodes.rows, size)) for name, verdict in verdicts]
+    add_verdicts(rejected_with_nominated(profile, state, pod, by_row, outcome.names), said, by_row)
+    return nodes.where(by_row[nodes.rows] == 0), Rejections(
         cluster,
         absent=outcome.absent,
         rejected_by=by_row,
-        verdicts=[(name, _spread_out(verdict, nodes, size)) for name, verdict in verdicts],
+        verdicts=said,
         narrowing=outcome.narrowing,
-        extra=extra,
     )
 
 
-def _spread_out(verdict: Verdict, nodes: Nodes, size: int) -> Verdict:
-    """A verdict on some rows as a verdict on all."""
-    if nodes.everything:
-        return verdict
-    codes = np.zeros(size, np.int64)
-    codes[nodes.rows] = verdict.codes
-    return Verdict(codes, verdict.status_of)
+def add_verdicts(
+    more: Sequence[tuple[str, Verdict]], verdicts: list[tuple[str, Verdict]], rejected_by: IntColumn
+) -> None:
+    """Adds verdicts that count before all others on the rows that they reject."""
+    for name, verdict in more:
+        verdicts.append((name, verdict))
+        rejected_by[verdict.codes != 0] = len(verdicts)

@@ -88,7 +88,7 @@ def _narrowed(profile: Profile, outcome: PreFilterOutcome) -> tuple[str, ...] | 
 def _rejected(rejections: Rejections) -> dict[str, Status]:
     """The status of each node that was looked at and turned down, by name."""
     nodes = rejections.cluster.table.nodes
-    rows = {*np.flatnonzero(rejections.rejected_by).tolist(), *rejections.extra}
+    rows = np.flatnonzero(rejections.rejected_by).tolist()
     found = {nodes[row].name: status for row in rows if (status := rejections.status_of_row(row))}
     return {name: found[name] for name in sorted(found)}
 

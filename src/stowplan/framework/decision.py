@@ -30,16 +30,13 @@ class Rejections:
     rejected_by: IntColumn = field(default_factory=lambda: np.zeros(0, np.int64))
     """Per row: 0 for a node that was not looked at, else 1 + the number of the first rejecting plugin."""
     verdicts: Sequence[tuple[str, Verdict]] = ()
-    """Plugins in the order of their numbers, with their verdict on all rows."""
+    """Plugins in the order of their numbers, with their verdict on all rows. Those that count pods nominated
+    to rows come last, once more."""
     narrowing: frozenset[str] = frozenset()
     """The plugins that narrowed the search."""
-    extra: Mapping[int, Status] = field(default_factory=dict)
-    """Rows whose status is none of a verdict's: rejected because of pods nominated to them."""
 
     def status_of_row(self, row: int) -> Status | None:
         """The status of a row, None when it passed (or was not looked at and nothing is known)."""
-        if row in self.extra:
-            return self.extra[row]
         number = self.rejected_by.item(row) if row < len(self.rejected_by) else 0
         if number == 0:
             return self.absent
@@ -66,8 +63,6 @@ class Rejections:
         chosen: Mask = np.full(size, self.absent is not None and self.absent.code == code)
         for (_, status), rows in self._by_status():
             chosen[rows] = status.code == code
-        for row, status in self.extra.items():
-            chosen[row] = status.code == code
         return np.flatnonzero(chosen)
 
     def _by_status(self) -> list[tuple[tuple[str, Status], IntColumn]]:
@@ -87,7 +82,6 @@ class Rejections:
     def plugins(self) -> frozenset[str]:
         """The plugins whose events may make the pod schedulable."""
         names = {name for (name, _), _ in self._by_status()} | self.narrowing
-        names |= {status.plugin for status in self.extra.values()}
         if self.absent is not None and self.absent.plugin:
             names.add(self.absent.plugin)
         return frozenset(names)
@@ -109,13 +103,11 @@ class Rejections:
         if self.prefilter_message:
             return f"0/{total} nodes are available: {self.prefilter_message}."
         counts: Counter[str] = Counter()
-        looked_at = len(self.extra)
+        looked_at = 0
         for (_, status), rows in self._by_status():
             looked_at += len(rows)
             for reason in status.reasons:
                 counts[reason] += len(rows)
-        for status in self.extra.values():
-            counts.update(status.reasons)
         if self.absent is not None and looked_at < total:
             for reason in self.absent.reasons:
                 counts[reason] += total - looked_at

@@ -5,7 +5,7 @@ Where nothing but room can change by that, all such nodes are judged at once; ot
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import NamedTuple, Protocol, TypeGuard
 
 import numpy as np
@@ -16,6 +16,7 @@ from stowplan.framework.cycle import run_with_nominated
 from stowplan.framework.memory import ask_filter
 from stowplan.framework.profile import Profile
 from stowplan.framework.status import Status
+from stowplan.framework.verdict import Verdict
 from stowplan.objects import Pod
 
 
@@ -65,32 +66,36 @@ def rejected_with_nominated(
     pod: Pod,
     rejected_by: IntColumn,
     among: Container[str] | None = None,
-) -> dict[int, Status]:
-    """The rows that would not take the pod once the pods nominated to them have come, and why. `rejected_by`
-    has for every row the number of the filter that rejects it as it is."""
+) -> list[tuple[str, Verdict]]:
+    """What filters say of the rows that would not take the pod once the pods nominated to them have come:
+    verdicts on all rows, no row in two of them. `rejected_by` has for every row the number of the filter that
+    rejects it as it is."""
     cluster = profile.host.cluster
     if not len(cluster.nominations):
-        return {}
-    only = None if cluster.in_trial else only_room(profile, state, pod)
+        return []
+    only = None if cluster.in_trial or among is not None else only_room(profile, state, pod)
     if only is None:
-        return _one_by_one(profile, state, pod, among)
-    names, usage = cluster.promised.counting_against(pod)
-    find = cluster.table.rows.get
-    rows = np.fromiter(
-        (find(name, -1) if among is None or name in among else -1 for name in names), np.int64, len(names)
-    )
+        return _by_plugin(_one_by_one(profile, state, pod, among), cluster.table.size)
+    rows, usage = cluster.promised.counting_against(pod)
     # What a filter before it says of a node stays the first that is said.
-    asked = (rows >= 0) & ((rejected_by[rows] == 0) | (rejected_by[rows] >= only.number))
-    rows, usage = rows[asked], usage[asked]
+    asked = (rejected_by[rows] == 0) | (rejected_by[rows] >= only.number)
+    rows, usage = rows[asked], usage[:, asked]
     if not rows.size:
-        return {}
-    with cluster.table.used_more(np.arange(usage.shape[1]), rows, usage.T):
+        return []
+    with cluster.table.used_more(np.arange(len(usage)), rows, usage):
         verdict = ask_filter(only.plugin, state, pod, Nodes(cluster, rows))
-    codes = verdict.codes
-    statuses = {
-        code: verdict.status_of(code).by(only.plugin.name) for code in set(codes[codes != 0].tolist())
-    }
-    return {row: statuses[code] for row, code in zip(rows.tolist(), codes.tolist(), strict=True) if code != 0}
+    if not verdict.codes.any():
+        return []
+    return [(only.plugin.name, verdict.spread_out(rows, cluster.table.size))]
+
+
+def _by_plugin(rejected: Mapping[int, Status], size: int) -> list[tuple[str, Verdict]]:
+    found = []
+    for name in dict.fromkeys(status.plugin for status in rejected.values()):
+        own = {row: status for row, status in rejected.items() if status.plugin == name}
+        verdict = Verdict.of([*own.values()])
+        found.append((name, verdict.spread_out(np.array([*own], np.int64), size)))
+    return found
 
 
 def _one_by_one(

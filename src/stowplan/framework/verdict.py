@@ -27,6 +27,14 @@ class Verdict:
     def passed(self) -> Mask:
         return np.equal(self.codes, 0)
 
+    def spread_out(self, rows: IntColumn | slice, size: int) -> Verdict:
+        """This verdict on some rows, which are in order, as one on all: the others pass."""
+        if len(self.codes) == size:
+            return self
+        codes = np.zeros(size, np.int64)
+        codes[rows] = self.codes
+        return Verdict(codes, self.status_of)
+
     @classmethod
     def passes(cls, size: int) -> Verdict:
         """Every node passes."""

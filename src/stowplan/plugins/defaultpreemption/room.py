@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stowplan.cluster import Cluster, IntColumn, Mask, Nodes
+from stowplan.cluster.promised import Promised
 from stowplan.framework.contract import CycleState, FilterPlugin
 from stowplan.framework.decision import Rejections
 from stowplan.framework.memory import ask_filter
@@ -58,33 +59,33 @@ class RoomSearch:
 
     def rows(self, rule: RoomRule, rejections: Rejections, rows: IntColumn) -> Mask:
         """Which of the rows lack nothing but room: all filters before it were content with them."""
-        chosen = np.zeros(self.cluster.table.size, np.bool_)
-        chosen[: len(rejections.rejected_by)] = rejections.rejected_by == rule.number
-        for row, status in rejections.extra.items():
-            chosen[row] = status.plugin == rule.plugin.name
-        only_room: Mask = chosen[rows]
-        return only_room
+        rejected_by = rejections.rejected_by[rows]
+        chosen: Mask = np.zeros(len(rows), np.bool_)
+        for number, (name, _) in enumerate(rejections.verdicts, 1):
+            if name == rule.plugin.name:
+                chosen |= rejected_by == number
+        return chosen
 
     def judge(self, rule: RoomRule, state: CycleState, pod: Pod, rows: IntColumn) -> JudgedRows:
         outcomes = self._memory.outcomes(rule.need)
+        judgement = outcomes.judgement.of(rows)
         promised = self._promised(rule.need, pod, rows)
-        judged = JudgedRows(self, rule, state, pod, rows, promised, outcomes.judge)
-        judged.take(outcomes.judgement)
-        return judged
+        if promised.rows.size:
+            # Which nominated pods count depends on who asks.
+            judgement.put(np.searchsorted(rows, promised.rows), outcomes.with_promised(*promised))
+        return JudgedRows(self, rule, state, pod, rows, promised, outcomes.judge, judgement)
 
-    def _promised(self, need: Need, pod: Pod, rows: IntColumn) -> dict[int, tuple[int, ...]]:
-        """What pods nominated to rows will use of each amount of the need."""
-        promised: dict[int, tuple[int, ...]] = {}
+    def _promised(self, need: Need, pod: Pod, rows: IntColumn) -> Promised:
+        """Which of the rows are promised to others, and what those will use of each amount of the need."""
         if not len(self.cluster.nominations):
-            return promised
-        names, usage = self.cluster.promised.counting_against(pod)
-        wanted = set(rows.tolist())
-        width = usage.shape[1]
-        for name, used in zip(names, usage.tolist(), strict=True):
-            row = self.cluster.row_of(name)
-            if row is not None and row in wanted:
-                promised[row] = tuple(used[r] if r < width else 0 for r, _ in need.amounts)
-        return promised
+            return Promised(np.zeros(0, np.int64), np.zeros((len(need.amounts), 0), np.int64))
+        found, usage = self.cluster.promised.counting_against(pod)
+        asked = np.isin(found, rows, assume_unique=True)
+        amounts = np.zeros((len(need.amounts), np.count_nonzero(asked)), np.int64)
+        for i, (resource, _) in enumerate(need.amounts):
+            if resource < len(usage):
+                amounts[i] = usage[resource, asked]
+        return Promised(found[asked], amounts)
 
 
 class JudgedRows:
@@ -97,8 +98,9 @@ class JudgedRows:
         state: CycleState,
         pod: Pod,
         rows: IntColumn,
-        promised: dict[int, tuple[int, ...]],
+        promised: Promised,
         judge: Judge,
+        judged: Judgement,
     ) -> None:
         self._search = search
         self._rule = rule
@@ -107,17 +109,8 @@ class JudgedRows:
         self._rows = rows
         self._promised = promised
         self._judge = judge
-        self._judged = Judgement.blank(0)
+        self._judged = judged
         self._later = [self._ask(plugin, rows) for plugin in rule.later]
-
-    def take(self, remembered: Judgement) -> None:
-        """From what is remembered of all rows; rows that are promised to others are judged anew, because
-        for whom that counts depends on who asks."""
-        self._judged = remembered.of(self._rows)
-        if self._promised:
-            rows = np.array(sorted(self._promised), np.int64)
-            amounts = np.array([self._promised[row] for row in rows.tolist()], np.int64).T
-            self._judged.put(np.searchsorted(self._rows, rows), self._judge.columns(rows, amounts))
 
     def _ask(self, plugin: FilterPlugin, rows: IntColumn) -> Verdict:
         return ask_filter(plugin, self._state, self._pod, Nodes(self._search.cluster, rows))
@@ -141,7 +134,8 @@ class JudgedRows:
         left = left[starts == starts.max()]
         position = int(np.searchsorted(left, offset))
         row = self._rows.item(left.item(position % left.size))
-        found = self._judge.row(row, self._promised.get(row))
+        promised = self._promised.usage[:, self._promised.rows == row]
+        found = self._judge.row(row, tuple(promised[:, 0].tolist()) if promised.size else None)
         assert isinstance(found, Candidate), "both ways of judging agree"
         return found
 
@@ -152,7 +146,7 @@ class JudgedRows:
         if lonely:
             findings.note(NO_VICTIMS, int(lonely))
         cramped = outcome == NO_ROOM
-        promised = np.isin(self._rows, list(self._promised))
+        promised = np.isin(self._rows, self._promised.rows, assume_unique=True)
         for row in self._rows[cramped & promised].tolist():
             findings.add(try_node(self._search.profile, self._state, self._pod, row, self._search.budgets))
         self._note_cramped(self._rows[cramped & ~promised], findings)

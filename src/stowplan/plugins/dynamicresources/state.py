@@ -52,7 +52,7 @@ class AllocatedState:
         self.shares: Counter[DeviceID] = Counter()
         """Devices that several claims have, and how many shares of them are given."""
         self.capacity = ConsumedCapacity()
-        self.log = ChangeLog()
+        self.log = ChangeLog[int]()
         self._numbers: dict[PoolID, int] = {}
         self._pools: list[PoolID] = []
 
