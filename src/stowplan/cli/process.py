@@ -94,7 +94,16 @@ class Process:
         pool = self.access.transport(connections=connections, admit=admit)
         transport = MeasuredTransport(pool, host, self.metrics)
         held_up = partial(self.metrics.held_up, host)
-        return self._kept(ApiClient(self.access, qps=qps, burst=burst, transport=transport, held_up=held_up))
+        return self._kept(
+            ApiClient(
+                self.access,
+                qps=qps,
+                burst=burst,
+                connections=connections,
+                transport=transport,
+                held_up=held_up,
+            )
+        )
 
     def _kept(self, client: ApiClient) -> ApiClient:
         self._clients.append(client)

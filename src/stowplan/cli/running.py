@@ -76,7 +76,7 @@ class SchedulerProcess(Process):
         connection = settings.configuration.client_connection
         self._patience = _EVENTS_PATIENCE
         events = self.connect(connection.qps, connection.burst, connections=8)
-        self.recorder = Recorder(events, host=socket.gethostname())
+        self.recorder = Recorder(events, host=socket.gethostname(), gives_way=lambda: self.client.crowded)
         self.elector = self._make_elector()
         planner = KubePlanner(self.client, self.recorder)
         self.build_core(planner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 _MAX_NOTE = 1024
 _CUT = " ..."
+_WRITERS = 8
+"""So many conditions are written at a time, however many pods fail: bindings need connections too."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ class FailureHandler:
         self._pods = pods
         self._observer = observer
         self._spawn = spawn
+        self._turns = asyncio.Semaphore(_WRITERS)
 
     def handle(self, queued: QueuedPod, failure: Failure) -> None:
         """Returns the pod to the queue, unless it is gone or has got a node, and says why."""
@@ -132,6 +136,9 @@ class FailureHandler:
     async def _write(self, pod: Pod, failure: Failure) -> None:
         condition = PodCondition("PodScheduled", "False", failure.reason, failure.message)
         try:
-            await self._planner.patch_status(pod, condition=condition, nominated_node=failure.nominated_node)
+            async with self._turns:
+                await self._planner.patch_status(
+                    pod, condition=condition, nominated_node=failure.nominated_node
+                )
         except Exception as problem:
             log.warning("cannot write the condition of %s: %s", pod.key, problem)

@@ -80,6 +80,8 @@ class ApiClient:
         self._renewing = asyncio.Lock()
         self._renewals = 0
         self._timeout = timeout
+        self._connections = connections
+        self._under_way = 0
         self._held_up = held_up
         self._clock = clock
         self._sleep = sleep
@@ -88,6 +90,11 @@ class ApiClient:
             kind: self._fixed + f"Content-Type: {kind}\r\n".encode()
             for kind in (_JSON, STRATEGIC_MERGE, MERGE)
         }
+
+    @property
+    def crowded(self) -> bool:
+        """Whether requests wait for a connection."""
+        return self._under_way > self._connections
 
     async def close(self) -> None:
         """Closes the connections; requests under way fail."""
@@ -110,13 +117,22 @@ class ApiClient:
             await self._bucket.wait()
         if self._held_up is not None:
             self._held_up(method, self._clock() - began)
+        self._under_way += 1
+        try:
+            return await self._until_answered(method, target, body, content_type, timeout or self._timeout)
+        finally:
+            self._under_way -= 1
+
+    async def _until_answered(
+        self, method: str, target: str, body: bytes, content_type: str, timeout: float
+    ) -> Answer:
         fixed = self._typed[content_type] if body else self._fixed
         refused = cuts = 0
         while True:
             authorization, renewals = await self._authorization(), self._renewals
             try:
                 answer = await self._transport.send(
-                    method, target, fixed + authorization, body, timeout=timeout or self._timeout
+                    method, target, fixed + authorization, body, timeout=timeout
                 )
             except (UnreachableError, UncertainError):
                 cuts += 1

@@ -34,6 +34,7 @@ _REFRESHED_EVERY = 1800.0
 _MOST_REMEMBERED = 4096
 _TRIES = 12
 _LONGEST_PAUSE = 10.0
+_WHILE_OTHERS_WAIT = 0.05
 
 _encoder = msgspec.json.Encoder()
 
@@ -113,7 +114,11 @@ class _Series:
 
 
 class Recorder:
-    """Writes events with a client of its own, so that neither its rate nor its connections are shared."""
+    """Writes events with a client of its own, so that neither its rate nor its connections are shared.
+
+    The API server is shared, though: while `gives_way` says that more important requests wait, events are
+    written one by one with pauses, until half of what may wait does.
+    """
 
     def __init__(
         self,
@@ -122,6 +127,7 @@ class Recorder:
         host: str,
         capacity: int = 10_000,
         parallel: int = 8,
+        gives_way: Callable[[], bool] = lambda: False,
         wall_clock: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -131,11 +137,13 @@ class Recorder:
         self._host = host
         self._capacity = capacity
         self._parallel = parallel
+        self._gives_way = gives_way
         self._now = wall_clock
         self._sleep = sleep
         self._known: dict[Hashable, _Series] = {}
         self._queue: deque[_Series] = deque()
         self._writers: set[asyncio.Task[None]] = set()
+        self._writing = 0
         self._stamp = 0
         self._tidied = self._refreshed = wall_clock()
         self._closed = False
@@ -224,10 +232,23 @@ class Recorder:
         self._queue.append(series)
         if len(self._queue) > self._capacity:
             self._drop(self._queue.popleft())
-        if len(self._writers) < self._parallel:
+        self._hire()
+
+    def _hire(self) -> None:
+        if self._writing < self._wanted:
+            self._writing += 1
             writer = asyncio.get_running_loop().create_task(self._write_all())
             self._writers.add(writer)
             writer.add_done_callback(self._writers.discard)
+
+    @property
+    def _wanted(self) -> int:
+        """How many may write at once."""
+        return 1 if self._stands_back else self._parallel
+
+    @property
+    def _stands_back(self) -> bool:
+        return not self._closed and len(self._queue) <= self._capacity // 2 and self._gives_way()
 
     def _drop(self, series: _Series) -> None:
         self.dropped += 1
@@ -236,13 +257,22 @@ class Recorder:
             del self._known[series.key]
 
     async def _write_all(self) -> None:
-        while self._queue:
-            series = self._queue.popleft()
-            series.queued = False
-            try:
-                await self._write(series)
-            except ApiError as error:
-                await self._after(series, error)
+        try:
+            while self._queue and self._writing <= self._wanted:
+                if self._stands_back:
+                    await self._sleep(_WHILE_OTHERS_WAIT)
+                    if not self._queue:
+                        break
+                series = self._queue.popleft()
+                series.queued = False
+                try:
+                    await self._write(series)
+                except ApiError as error:
+                    await self._after(series, error)
+                if self._queue:
+                    self._hire()
+        finally:
+            self._writing -= 1
 
     async def _after(self, series: _Series, error: ApiError) -> None:
         series.tries += 1

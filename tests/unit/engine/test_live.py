@@ -67,6 +67,28 @@ def test_a_pod_that_fits_nowhere_is_told_so_and_left_alone() -> None:
     run(test())
 
 
+def test_however_many_pods_fail_few_conditions_are_written_at_a_time() -> None:
+    async def test() -> None:
+        async with running(make_world(nodes(1))) as world:
+            patch_status, go_on, under_way = world.patch_status, asyncio.Event(), 0
+
+            async def slow(pod: Pod, **what: Any) -> None:
+                nonlocal under_way
+                under_way += 1
+                await go_on.wait()
+                under_way -= 1
+                await patch_status(pod, **what)
+
+            world.patch_status = slow  # type: ignore[method-assign]
+            world.add(*(make_pod(f"huge{i}").requests(cpu=100) for i in range(30)), make_pod("small"))
+            await world.until(lambda: world.node_of("small") != "")
+            assert 0 < under_way < 10
+            go_on.set()
+            await world.until(lambda: len(world.conditions) == 30)
+
+    run(test())
+
+
 def test_a_preemptor_waits_for_its_victims_and_then_gets_their_node() -> None:
     async def test() -> None:
         async with running(make_world(nodes(1, cpu=2))) as world:

@@ -373,6 +373,27 @@ def test_many_requests_that_are_refused_together_have_credentials_renewed_once()
     run(first_ten, test, access={"credentials": credentials})
 
 
+def test_a_client_is_crowded_while_requests_wait_for_a_connection() -> None:
+    go_on = asyncio.Event()
+
+    async def hold(exchange: Exchange) -> None:
+        await go_on.wait()
+        await ok(exchange)
+
+    async def test(client: ApiClient, server: FakeServer) -> None:
+        requests = [asyncio.ensure_future(client.get_plain("/version")) for _ in range(2)]
+        await eventually(lambda: len(server.requests) == 2)
+        assert not client.crowded
+        requests.append(asyncio.ensure_future(client.get_plain("/version")))
+        await asyncio.sleep(0)
+        assert client.crowded
+        go_on.set()
+        await asyncio.gather(*requests)
+        assert not client.crowded
+
+    run(hold, test, connections=2)
+
+
 def test_requests_above_the_rate_wait() -> None:
     slept = Slept()
 

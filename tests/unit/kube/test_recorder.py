@@ -239,6 +239,45 @@ def test_when_too_many_wait_the_oldest_go() -> None:
     asyncio.run(main())
 
 
+def test_events_give_way_to_what_is_more_important_until_too_many_wait() -> None:
+    async def main() -> None:
+        important = True
+        world = World(capacity=40, parallel=4, gives_way=lambda: important)
+
+        async def record(count: int) -> None:
+            for _ in range(count):
+                number = len(world.recorder._known)
+                world.record(Pod(name=f"p-{number}", namespace="shop", uid=str(number)))
+            await world.settle()
+
+        await record(10)
+        assert not world.client.events
+        await world.settle(0.1)
+        assert len(world.client.events) == 2
+        world.client.gate = asyncio.Event()
+        await record(20)
+        await world.settle(0.1)
+        assert world.client.busy == 4
+        world.client.gate.set()
+        await world.settle()
+        assert len(world.client.events) == 10, "until no more than half of what may wait does"
+        important = False
+        await world.settle(0.1)
+        assert (len(world.client.events), world.recorder.dropped) == (30, 0)
+
+    asyncio.run(main())
+
+
+def test_events_that_gave_way_are_written_at_the_end() -> None:
+    async def main() -> None:
+        world = World(gives_way=lambda: True)
+        world.record()
+        await world.time.finish(world.recorder.close(patience=1.0))
+        assert len(world.client.events) == 1
+
+    asyncio.run(main())
+
+
 def test_recording_waits_for_nothing_and_does_not_fail() -> None:
     async def main() -> None:
         world = World()
