@@ -260,6 +260,11 @@ class ApiClient:
         target = object_path(obj, subresource)
         return _typed(await self.request("PATCH", target, _encoder.encode(patch), content_type=content_type))
 
+    async def patch_status(self, obj: Any, patch: Mapping[str, Any]) -> None:
+        """Changes parts of an object's status. What came to be is not read: it comes by the watch too."""
+        target = object_path(obj, "status")
+        await self.request("PATCH", target, _encoder.encode(patch), content_type=STRATEGIC_MERGE)
+
     async def delete(self, obj: Any, *, grace_period: int | None = None) -> None:
         """Deletes an object, if it still is the one with this uid."""
         uid = obj.uid if isinstance(obj, KubeObject) else obj["metadata"].get("uid", "")

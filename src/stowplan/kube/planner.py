@@ -97,7 +97,7 @@ class KubePlanner:
         # The uid makes sure that it is this pod and no later one of the same name.
         patch = {"metadata": {"uid": pod.uid}, "status": status}
         try:
-            await self._repeat(lambda: self._client.patch(pod, patch, subresource="status"))
+            await self._repeat(lambda: self._client.patch_status(pod, patch))
         except ApiError as error:
             if not error.is_not_found:
                 raise

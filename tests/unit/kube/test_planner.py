@@ -51,6 +51,9 @@ class OneClient:
     async def patch(self, obj: Any, patch: Any, *, subresource: str = "") -> None:
         self._answer("patch", obj.key, patch, subresource)
 
+    async def patch_status(self, obj: Any, patch: Any) -> None:
+        self._answer("patch", obj.key, patch, "status")
+
     async def delete(self, obj: Any) -> None:
         self._answer("delete", obj.key)
 
