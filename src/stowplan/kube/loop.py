@@ -2,7 +2,7 @@
 
 Waking up costs more than what is done on most wake-ups: an answer to a binding is some microseconds of work,
 but the process has to be scheduled for it and finds its caches cold. So while one thing comes right after
-the other, the loop lets half a millisecond's worth gather before it looks. On the machine of an API server,
+the other, the loop lets two milliseconds' worth gather before it looks. On the machine of an API server,
 that is CPU time for the server. When little happens, nothing waits.
 """
 
@@ -13,8 +13,8 @@ import selectors
 import time
 from collections.abc import Callable
 
-_GATHER = 0.0005
-_BUSY_GAP = 0.001
+_GATHER = 0.002
+_BUSY_GAP = 0.003
 """A wake-up this soon after the last one means that much is going on."""
 
 Ready = list[tuple[selectors.SelectorKey, int]]
