@@ -20,7 +20,7 @@ _MOST_PRIORITIES = 16
 
 
 class Promised(NamedTuple):
-    """Rows with pods nominated to them, in order, and what those will use, by resource (first axis) and row."""
+    """Rows with pods nominated to them, in order; by resource (first axis) and row what those will use."""
 
     rows: IntColumn
     usage: IntColumn
