@@ -381,15 +381,16 @@ def test_a_client_is_crowded_while_requests_wait_for_a_connection() -> None:
         await ok(exchange)
 
     async def test(client: ApiClient, server: FakeServer) -> None:
+        crowded = []
         requests = [asyncio.ensure_future(client.get_plain("/version")) for _ in range(2)]
         await eventually(lambda: len(server.requests) == 2)
-        assert not client.crowded
+        crowded.append(client.crowded)
         requests.append(asyncio.ensure_future(client.get_plain("/version")))
         await asyncio.sleep(0)
-        assert client.crowded
+        crowded.append(client.crowded)
         go_on.set()
         await asyncio.gather(*requests)
-        assert not client.crowded
+        assert [*crowded, client.crowded] == [False, True, False]
 
     run(hold, test, connections=2)
 
