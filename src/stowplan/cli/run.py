@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stowplan.config.profiles import PluginInfo
-    from stowplan.config.types import KubeSchedulerConfiguration, LeaderElection
+    from stowplan.config.types import KubeSchedulerConfiguration
     from stowplan.framework.profile import ProfilePlan
     from stowplan.ops.certificates import Pair, ServingSettings
     from stowplan.ops.logs import LogSettings
@@ -99,8 +100,6 @@ def _configuration(
     given: Given,
 ) -> tuple[KubeSchedulerConfiguration, tuple[ProfilePlan, ...], list[str]]:
     """What is configured, complete and checked: the file, or the flags that stand for its fields."""
-    import msgspec
-
     from stowplan.cli.files import read_file
     from stowplan.config.defaults import completed
     from stowplan.config.load import load_configuration
@@ -110,21 +109,20 @@ def _configuration(
     from stowplan.config.validate import problems_of
 
     plugins = _plugins()
-    warnings: list[str] = []
     try:
         if given["config"]:
-            loaded = load_configuration(read_file(given["config"]), given["config"], plugins)
-            configuration, warnings = loaded.configuration, list(loaded.warnings)
+            loaded = load_configuration(
+                read_file(given["config"]), given["config"], plugins, partial(_with_election_flags, given)
+            )
             useless = sorted(given.named & ONLY_WITHOUT_CONFIG)
-            warnings += [f"--{name} has no effect with --config" for name in useless]
-        else:
-            configuration = completed(_from_flags(given, KubeSchedulerConfiguration()))
-        election = _election(given, configuration.leader_election)
-        configuration = msgspec.structs.replace(configuration, leader_election=election)
+            warnings = [*loaded.warnings, *(f"--{name} has no effect with --config" for name in useless)]
+            return loaded.configuration, loaded.profiles, warnings
+        configuration = completed(_from_flags(given, KubeSchedulerConfiguration()))
+        configuration = _with_election_flags(given, configuration)
         problems = list(problems_of(configuration))
         if problems:
             raise ConfigError(problems)
-        return configuration, resolve_profiles(configuration, plugins), warnings
+        return configuration, resolve_profiles(configuration, plugins), []
     except ConfigError as error:
         raise CommandError("\n".join(error.lines)) from None
 
@@ -167,14 +165,15 @@ _ELECTION_FLAGS = {
 }
 
 
-def _election(given: Given, base: LeaderElection) -> LeaderElection:
+def _with_election_flags(given: Given, base: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
     """Here flags count for more than the file."""
     import msgspec
 
     changes = {
         name: given[flag] for name, flags in _ELECTION_FLAGS.items() for flag in flags if flag in given.named
     }
-    return msgspec.structs.replace(base, **changes)
+    election = msgspec.structs.replace(base.leader_election, **changes)
+    return msgspec.structs.replace(base, leader_election=election)
 
 
 def _plugins() -> Mapping[str, PluginInfo]:

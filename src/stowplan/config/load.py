@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from stowplan.config import legacy
@@ -37,13 +37,23 @@ class Reading(NamedTuple):
     warnings: tuple[Problem, ...]
 
 
-def load_configuration(text: bytes, name: str, registry: Mapping[str, PluginInfo]) -> Loaded:
+def _as_written(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    return configuration
+
+
+def load_configuration(
+    text: bytes,
+    name: str,
+    registry: Mapping[str, PluginInfo],
+    overridden: Callable[[KubeSchedulerConfiguration], KubeSchedulerConfiguration] = _as_written,
+) -> Loaded:
     """The configuration in a file, or `ConfigError` with everything that is wrong with it.
 
-    `name` stands for the file in messages; `registry` is every plugin there is.
+    `name` stands for the file in messages; `registry` is every plugin there is. What counts for more than
+    the file comes in by `overridden`, before anything is checked: a flag may mend a field, or spoil it.
     """
     reading = read_configuration(text, name)
-    configuration = completed(reading.written)
+    configuration = overridden(completed(reading.written))
     resolution = resolve(configuration, registry, reading.written)
     problems = [*reading.problems, *problems_of(configuration), *resolution.problems]
     if problems:

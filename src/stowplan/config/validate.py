@@ -83,6 +83,12 @@ def _election_problems(election: LeaderElection) -> Iterator[Problem]:
     if election.lease_duration <= election.renew_deadline:
         message = f"{election.lease_duration} must be greater than renewDeadline ({election.renew_deadline})"
         yield Problem("leaderElection.leaseDuration", message)
+    for name, text in (
+        ("resourceName", election.resource_name),
+        ("resourceNamespace", election.resource_namespace),
+    ):
+        if not text:
+            yield Problem(f"leaderElection.{name}", "must not be empty")
     if election.resource_lock != "leases":
         yield Problem("leaderElection.resourceLock", f'{shown(election.resource_lock)} must be "leases"')
 

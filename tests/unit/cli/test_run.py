@@ -88,6 +88,22 @@ def test_with_a_file_only_leader_election_flags_count(settings_of: Any) -> None:
     assert settings_of("--config {file}").configuration.leader_election.lease_duration.seconds == 20
 
 
+def test_election_flags_mend_and_spoil_what_the_file_says(
+    settings_of: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "of-old.yaml"
+    file.write_text(FILE.replace("leaseDuration: 20s", "leaseDuration: 5s, resourceLock: endpoints"))
+    mended = settings_of(
+        f"--config={file} --leader-elect-lease-duration=20s --leader-elect-resource-lock=leases"
+    )
+    assert mended.configuration.leader_election.lease_duration.seconds == 20
+    assert not settings_of(f"--config={file} --leader-elect=false").configuration.leader_election.leader_elect
+    assert entry.main(["run", f"--config={file}", "--leader-elect-resource-name="]) == 1
+    said = capsys.readouterr().err
+    assert f"{file}:4: leaderElection.leaseDuration: 5s must be greater" in said
+    assert f"{file}:4: leaderElection.resourceName: must not be empty" in said
+
+
 def test_a_unit_file_of_old_still_starts(settings_of: Any) -> None:
     settings = settings_of(
         "--logtostderr=true --v=2 --port=0 --address=127.0.0.1 --kubeconfig=/k --master=https://m:6443 "
