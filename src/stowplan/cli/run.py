@@ -145,23 +145,28 @@ def _from_flags(given: Given, base: KubeSchedulerConfiguration) -> KubeScheduler
             burst="kube-api-burst",
         ),
     )
+    election = msgspec.structs.replace(
+        base.leader_election,
+        **named(resource_name="lock-object-name", resource_namespace="lock-object-namespace"),
+    )
     if given["scheduler-name"]:
         base = msgspec.structs.replace(base, profiles=(Profile(scheduler_name=given["scheduler-name"]),))
     return msgspec.structs.replace(
         base,
         client_connection=connection,
+        leader_election=election,
         **named(enable_profiling="profiling", enable_contention_profiling="contention-profiling"),
     )
 
 
 _ELECTION_FLAGS = {
-    "leader_elect": ("leader-elect",),
-    "lease_duration": ("leader-elect-lease-duration",),
-    "renew_deadline": ("leader-elect-renew-deadline",),
-    "retry_period": ("leader-elect-retry-period",),
-    "resource_lock": ("leader-elect-resource-lock",),
-    "resource_name": ("lock-object-name", "leader-elect-resource-name"),
-    "resource_namespace": ("lock-object-namespace", "leader-elect-resource-namespace"),
+    "leader_elect": "leader-elect",
+    "lease_duration": "leader-elect-lease-duration",
+    "renew_deadline": "leader-elect-renew-deadline",
+    "retry_period": "leader-elect-retry-period",
+    "resource_lock": "leader-elect-resource-lock",
+    "resource_name": "leader-elect-resource-name",
+    "resource_namespace": "leader-elect-resource-namespace",
 }
 
 
@@ -169,9 +174,7 @@ def _with_election_flags(given: Given, base: KubeSchedulerConfiguration) -> Kube
     """Here flags count for more than the file."""
     import msgspec
 
-    changes = {
-        name: given[flag] for name, flags in _ELECTION_FLAGS.items() for flag in flags if flag in given.named
-    }
+    changes = {name: given[flag] for name, flag in _ELECTION_FLAGS.items() if flag in given.named}
     election = msgspec.structs.replace(base.leader_election, **changes)
     return msgspec.structs.replace(base, leader_election=election)
 

@@ -204,8 +204,11 @@ _DEPRECATED: Final = (
     ),
 )
 
-ONLY_WITHOUT_CONFIG: Final = frozenset(flag.name for flag in _DEPRECATED[:-1])
-"""Flags whose meaning is a field of the configuration file."""
+_OLD_FIELDS: Final = ("scheduler-name", "lock-object-name", "lock-object-namespace")
+
+ONLY_WITHOUT_CONFIG: Final = frozenset((*(flag.name for flag in _DEPRECATED[:-1]), *_OLD_FIELDS))
+"""Flags whose meaning is a field of the configuration file. Were the old ones to count beside a file, this
+scheduler would lead by another lease than kube-scheduler did with the same unit file."""
 
 _POLICY = "policies were removed in Kubernetes 1.23; write the same as profiles. It is not read"
 _KLOG = "logs go to standard error"
@@ -224,9 +227,9 @@ _OF_EARLIER_VERSIONS: Final = (
     _old("policy-configmap-namespace", TEXT, _POLICY),
     _old("use-legacy-policy-config", SWITCH, _POLICY, False),
     _old("algorithm-provider", TEXT, "there is one set of default plugins; profiles change it"),
-    _old("scheduler-name", TEXT, "it still counts; better write profiles[0].schedulerName in --config"),
-    _old("lock-object-name", TEXT, "it still counts; better use --leader-elect-resource-name"),
-    _old("lock-object-namespace", TEXT, "it still counts; better use --leader-elect-resource-namespace"),
+    _old("scheduler-name", TEXT, "write profiles[0].schedulerName in --config"),
+    _old("lock-object-name", TEXT, "use --leader-elect-resource-name"),
+    _old("lock-object-namespace", TEXT, "use --leader-elect-resource-namespace"),
     _old(
         "hard-pod-affinity-symmetric-weight",
         NUMBER,

@@ -104,6 +104,17 @@ def test_election_flags_mend_and_spoil_what_the_file_says(
     assert f"{file}:4: leaderElection.resourceName: must not be empty" in said
 
 
+def test_old_flags_for_fields_of_the_file_have_no_effect_beside_it(settings_of: Any) -> None:
+    settings = settings_of(
+        "--config={file} --lock-object-name=x --lock-object-namespace=y --scheduler-name=z"
+    )
+    election = settings.configuration.leader_election
+    assert (election.resource_name, election.resource_namespace) == ("kube-scheduler", "kube-system")
+    assert [profile.scheduler_name for profile in settings.profiles] == ["one", "two"]
+    for name in ("lock-object-name", "lock-object-namespace", "scheduler-name"):
+        assert f"--{name} has no effect with --config" in settings.warnings
+
+
 def test_a_unit_file_of_old_still_starts(settings_of: Any) -> None:
     settings = settings_of(
         "--logtostderr=true --v=2 --port=0 --address=127.0.0.1 --kubeconfig=/k --master=https://m:6443 "
