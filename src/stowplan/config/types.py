@@ -22,6 +22,8 @@ DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
 LEASE_DURATION: Final = Duration.parse("15s")
 RENEW_DEADLINE: Final = Duration.parse("10s")
 RETRY_PERIOD: Final = Duration.parse("2s")
+RETRY_JITTER: Final = 1.2
+"""Candidates wait for up to this many retry periods more, so that they do not come all at once."""
 DEFAULT_CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
 DEFAULT_QPS: Final = 50.0
 DEFAULT_BURST: Final = 100

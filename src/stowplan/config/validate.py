@@ -12,6 +12,7 @@ from typing import Final
 from stowplan.config.problems import Problem, child, shown
 from stowplan.config.types import (
     EXTENSION_POINTS,
+    RETRY_JITTER,
     ClientConnection,
     Extender,
     KubeSchedulerConfiguration,
@@ -83,6 +84,9 @@ def _election_problems(election: LeaderElection) -> Iterator[Problem]:
     if election.lease_duration <= election.renew_deadline:
         message = f"{election.lease_duration} must be greater than renewDeadline ({election.renew_deadline})"
         yield Problem("leaderElection.leaseDuration", message)
+    if 0 < election.renew_deadline <= int(RETRY_JITTER * election.retry_period):  # upstream: at the start
+        message = f"{election.renew_deadline} must be longer than {RETRY_JITTER} times retryPeriod"
+        yield Problem("leaderElection.renewDeadline", f"{message} ({election.retry_period})")
     for name, text in (
         ("resourceName", election.resource_name),
         ("resourceNamespace", election.resource_namespace),

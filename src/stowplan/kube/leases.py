@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from stowplan.config.types import RETRY_JITTER
 from stowplan.kube.client import ApiClient
 from stowplan.kube.errors import ApiError
 from stowplan.kube.resources import collection_path
@@ -25,7 +26,6 @@ from stowplan.kube.times import micro_time
 log = logging.getLogger(__name__)
 
 _API_VERSION = "coordination.k8s.io/v1"
-_JITTER = 1.2
 
 Json = dict[str, Any]
 
@@ -53,10 +53,10 @@ class LeaderElector:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = chance.random,
     ) -> None:
-        if not lease_duration > renew_deadline > _JITTER * retry_period > 0:
+        if not lease_duration > renew_deadline > RETRY_JITTER * retry_period > 0:
             raise ValueError(
                 "leader election: leaseDuration must be longer than renewDeadline, and that longer than "
-                f"{_JITTER} times retryPeriod, which must be above 0"
+                f"{RETRY_JITTER} times retryPeriod, which must be above 0"
             )
         self.identity = identity
         self.leader = ""
@@ -115,7 +115,7 @@ class LeaderElector:
     async def acquire(self) -> None:
         """Returns once the lease is ours."""
         while not await self._attempt():
-            await self._sleep(self._retry_period * (1.0 + _JITTER * self._random()))
+            await self._sleep(self._retry_period * (1.0 + RETRY_JITTER * self._random()))
         log.info("leading: %s holds the lease %s/%s", self.identity, *reversed(self._metadata.values()))
 
     async def keep(self) -> None:

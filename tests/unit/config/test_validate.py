@@ -37,6 +37,11 @@ TWO = "profiles: [{schedulerName: a%s}, {schedulerName: b%s}]"
             "10s must be greater than renewDeadline (10s)",
         ),
         (
+            "leaderElection: {retryPeriod: 9s}",
+            "leaderElection.renewDeadline",
+            "10s must be longer than 1.2 times retryPeriod (9s)",
+        ),
+        (
             "leaderElection: {resourceLock: endpoints}",
             "leaderElection.resourceLock",
             '"endpoints" must be "leases"',
@@ -136,6 +141,7 @@ def test_managed_resources_are_extended_resources(name: str, good: bool) -> None
     "body",
     [
         "leaderElection: {leaderElect: false, leaseDuration: -5s, resourceLock: endpoints}",
+        "leaderElection: {retryPeriod: 8.333s}",
         "percentageOfNodesToScore: 100",
         "podInitialBackoffSeconds: 10",
         "profiles: [{plugins: {score: {disabled: [{name: NoSuchPlugin}]}}}]",
