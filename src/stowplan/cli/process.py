@@ -25,7 +25,7 @@ from stowplan.framework.profile import ProfilePlan
 from stowplan.framework.registry import discover
 from stowplan.kube.client import ApiClient
 from stowplan.kube.errors import ApiError
-from stowplan.kube.kubeconfig import load_access
+from stowplan.kube.kubeconfig import KubeconfigError, load_access
 from stowplan.kube.pool import Admit, anything
 from stowplan.ops.clientmetrics import MeasuredTransport
 from stowplan.ops.dump import dump
@@ -246,8 +246,8 @@ class Process:
                 self._logs.set_verbosity if self.settings.configuration.enable_profiling else None
             ),
         )
-        authentication = self._reviewer(self.settings.authentication_kubeconfig)
-        authorization = self._reviewer(self.settings.authorization_kubeconfig)
+        authentication = self._reviewer("authentication", self.settings.authentication_kubeconfig)
+        authorization = self._reviewer("authorization", self.settings.authorization_kubeconfig)
         try:
             self._server = OpsServer(settings, pages, authentication, authorization)
             await self._server.start()
@@ -269,11 +269,19 @@ class Process:
         )
         return groups, metrics
 
-    def _reviewer(self, kubeconfig: str) -> ApiClient | None:
-        """A client for reviews. Without a kubeconfig there is one in a cluster only."""
+    def _reviewer(self, what: str, kubeconfig: str) -> ApiClient | None:
+        """A client for reviews. Without a kubeconfig there is one in a cluster only, and even there not in
+        static pods, which have no service account."""
         if not kubeconfig and not os.environ.get("KUBERNETES_SERVICE_HOST"):
             return None
-        return self._kept(ApiClient(load_access(kubeconfig), connections=4, timeout=10.0))
+        try:
+            access = load_access(kubeconfig)
+        except KubeconfigError as problem:
+            if kubeconfig:
+                raise
+            log.warning("nobody to ask about %s without --%s-kubeconfig: %s", what, what, problem)
+            return None
+        return self._kept(ApiClient(access, connections=4, timeout=10.0))
 
     def _expanded(self) -> KubeSchedulerConfiguration:
         return with_expanded_args(self.settings.configuration, self.settings.profiles)

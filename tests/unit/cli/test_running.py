@@ -15,8 +15,10 @@ from stowplan.cli.shadowing import ShadowProcess
 from stowplan.config.defaults import default_configuration
 from stowplan.config.profiles import known_plugins, resolve_profiles
 from stowplan.kube.errors import ApiError
+from stowplan.kube.kubeconfig import KubeconfigError
 from stowplan.objects import Pod
 from stowplan.ops.logs import Logs, LogSettings
+from stowplan.ops.server import ServerSettings
 from stowplan.plugins import IN_TREE
 from tests.unit.kube.fakeserver import Exchange, FakeServer, eventually, ok, serving
 
@@ -119,3 +121,20 @@ def test_a_shadow_writes_nothing_whatever_asks_for_it(tmp_path: Path) -> None:
         assert [request.method for request in server.requests] == ["GET"]
 
     run(ShadowProcess, tmp_path, test)
+
+
+def test_a_static_pod_serves_without_a_service_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has the variables of a pod and nothing to identify itself by."""
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+
+    async def test(process: Process, server: FakeServer) -> None:
+        await process._serve(ServerSettings(address="127.0.0.1", port=0))
+        assert process._server is not None and process._server.port
+        assert "nobody to ask about authentication without --authentication-kubeconfig" in caplog.text
+        with pytest.raises(KubeconfigError, match="/no/kubeconfig: No such file"):
+            process._reviewer("authorization", "/no/kubeconfig")
+
+    run(SchedulerProcess, tmp_path, test)
