@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stowplan.cli.files import read_file
 from stowplan.cli.main import CommandError
@@ -32,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
     check = actions.add_parser("check", help="say everything that is wrong with files")
     check.add_argument("file", nargs="+", help="a configuration file, - for standard input")
+    check.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="how to show it (default: table)"
+    )
     convert = actions.add_parser("convert", help="write a file of an older version as v1")
     convert.add_argument("file", help="a configuration file, - for standard input")
     show = actions.add_parser("print", help="write the configuration with every default filled in")
@@ -53,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     from stowplan.config.problems import ConfigError
 
     if arguments.action == "check":
-        return check(arguments.file)
+        return check(arguments.file, arguments.output)
     try:
         if arguments.action == "convert":
             convert(arguments.file, arguments.output)
@@ -67,25 +70,42 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def check(files: list[str]) -> int:
-    from stowplan.config.problems import ConfigError
+class Verdict(NamedTuple):
+    """What came of checking a file."""
+
+    file: str
+    profiles: tuple[str, ...] = ()
+    """For whom it schedules, if the file is good."""
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def check(files: list[str], output: str) -> int:
+    import json
 
     plugins = _plugins()
-    failed = False
-    for file in files:
-        try:
-            loaded = _load(file, plugins)
-        except ConfigError as error:
-            failed = True
-            _say(error.lines)
-        except CommandError as error:  # the file cannot be read; others may
-            failed = True
-            _say([str(error)])
-        else:
-            _say(f"{line} (warning)" for line in loaded.warnings)
-            names = ", ".join(profile.scheduler_name for profile in loaded.profiles)
-            print(f"{file}: good, schedules for {names}")
-    return 1 if failed else 0
+    verdicts = [_verdict(file, plugins) for file in files]
+    if output == "json":
+        print(json.dumps([{"good": not each.problems, **each._asdict()} for each in verdicts], indent=2))
+    for each in verdicts if output == "table" else ():
+        _say(each.problems)
+        _say(f"{line} (warning)" for line in each.warnings)
+        if not each.problems:
+            print(f"{each.file}: good, schedules for {', '.join(each.profiles)}")
+    return 1 if any(each.problems for each in verdicts) else 0
+
+
+def _verdict(file: str, plugins: Mapping[str, PluginInfo]) -> Verdict:
+    from stowplan.config.problems import ConfigError
+
+    try:
+        loaded = _load(file, plugins)
+    except ConfigError as error:
+        return Verdict(file, problems=error.lines)
+    except CommandError as error:  # the file cannot be read; others may
+        return Verdict(file, problems=(str(error),))
+    names = tuple(profile.scheduler_name for profile in loaded.profiles)
+    return Verdict(file, names, warnings=loaded.warnings)
 
 
 def convert(file: str, output: str) -> None:

@@ -51,6 +51,21 @@ def test_check_warns_and_is_content(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "urlPrefix: is empty: no call to this extender can succeed (warning)" in capsys.readouterr().err
 
 
+def test_check_tells_programs_the_same_as_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = write(tmp_path, "good.yaml", GOOD + "extenders: [{filterVerb: f}]")
+    bad = write(tmp_path, "bad.yaml", GOOD + "parallelism: 0\n")
+    assert main(["config", "check", "-o", "json", good, bad, "/no/file"]) == 1
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    verdicts = json.loads(shown.out)
+    assert [each["file"] for each in verdicts] == [good, bad, "/no/file"]
+    assert [each["good"] for each in verdicts] == [True, False, False]
+    assert verdicts[0]["profiles"] == ["default-scheduler"]
+    assert any("urlPrefix: is empty" in line for line in verdicts[0]["warnings"])
+    assert verdicts[1]["problems"] == [f"{bad}:3: parallelism: 0 must be greater than zero"]
+    assert verdicts[2]["problems"] == ["/no/file: No such file or directory"]
+
+
 def test_convert_writes_v1_and_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path, "old.yaml", GOOD.replace("/v1", "/v1beta2") + "healthzBindAddress: ''\n")
     assert main(["config", "convert", file]) == 0
