@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -45,16 +46,29 @@ class CommandError(Exception):
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(words)
+        code = _run(words)
+        if sys.stdout:  # it is None when it was closed (`>&-`)
+            sys.stdout.flush()
+        return code
     except CommandError as error:
         print(f"stowplan: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:
-        # The reader (`| head`) has seen enough. Without this, Python complains again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader (`| head`) has seen enough
+        _write_no_more()
         return 0
+    except OSError as problem:
+        if problem.errno != errno.ENOSPC:
+            raise
+        print(f"stowplan: {problem.filename or 'the output'}: {problem.strerror}", file=sys.stderr)
+        _write_no_more()
+        return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _write_no_more() -> None:
+    """Otherwise Python complains again when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: list[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -72,3 +73,17 @@ def test_ctrl_c_ends_quietly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     monkeypatch.setattr(entry, "_run", interrupted)
     assert entry.main([]) == 130
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("words", [("demo",), ("config", "print"), ("run", "--help")])
+def test_a_full_disk_is_one_line(words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "stowplan", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert ended.returncode == 1
+    assert ended.stderr == "stowplan: the output: No space left on device\n"
