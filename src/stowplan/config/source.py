@@ -91,18 +91,20 @@ class Source:
 
     def _scalar(self, node: yaml.ScalarNode, path: str) -> Any:
         text, kind = str(node.value), node.tag.rpartition(":")[2]
-        if kind in ("str", "timestamp", "value") or (kind in ("int", "float") and ":" in text):
-            is_number = kind == "str" and not node.style and _PLAIN_FLOAT.fullmatch(text)
-            return float(text) if is_number else text
-        if kind not in ("int", "float", "bool", "null"):
+        if kind == "str" and not node.style and _PLAIN_FLOAT.fullmatch(text):
+            value: Any = float(text)
+        elif kind in ("str", "timestamp", "value") or (kind in ("int", "float") and ":" in text):
+            return text
+        elif kind in ("int", "float", "bool", "null"):
+            try:
+                value = self._loader.construct_object(node)
+            except ValueError:
+                value = math.nan
+        else:
             self.problems.append(
                 Problem(path, f"has the YAML tag {shown(node.tag)}; only plain values are read")
             )
             return None
-        try:
-            value = self._loader.construct_object(node)
-        except ValueError:
-            value = math.nan
         if isinstance(value, float) and not math.isfinite(value):
             self.problems.append(Problem(path, f"{shown(text)} is not a value that can be read"))
             return None

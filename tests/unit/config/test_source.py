@@ -84,7 +84,9 @@ def test_a_key_that_stands_twice_is_a_problem_with_both_lines() -> None:
     assert source.problems == [("a.b", "stands here twice, in lines 2 and 4")]
 
 
-@pytest.mark.parametrize("text", ["!!python/object:os.system x", "!foo bar", ".nan", ".inf", "!!int x"])
+@pytest.mark.parametrize(
+    "text", ["!!python/object:os.system x", "!foo bar", ".nan", ".inf", "1e400", "!!int x"]
+)
 def test_values_that_are_not_plain_are_problems(text: str) -> None:
     (problem,) = Source(f"a: {text}".encode(), "f").problems
     assert problem.path == "a"
