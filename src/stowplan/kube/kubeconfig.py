@@ -298,7 +298,7 @@ class _Place:
     ) -> Credentials:
         if user.auth_provider is not None:
             raise self.error("auth-provider", "is not supported any more: use an exec plugin")
-        if user.exec is not None:
+        if user.exec is not None and not (user.token or user.token_file or user.username):  # as with kubectl
             return ExecCredentials(self._plugin(user.exec, cluster, trust))
         header = b""
         if user.token:

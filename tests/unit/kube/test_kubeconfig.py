@@ -362,6 +362,18 @@ def test_a_plugin_gives_a_token_for_as_long_as_it_lasts(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("beside", [{"token": SECRET}, {"tokenFile": "token"}, {"username": "me"}])
+def test_a_plugin_is_not_asked_where_there_is_a_token_or_a_name(
+    tmp_path: Path, beside: dict[str, str]
+) -> None:
+    (tmp_path / "token").write_text(SECRET)
+    user = {"exec": EXEC | {"command": "./not-installed"}} | beside
+    assert (
+        load(tmp_path, config(user)).credentials.current()
+        == load(tmp_path, config(beside)).credentials.current()
+    )
+
+
 def test_a_plugin_gives_a_certificate_and_is_told_about_the_cluster(tmp_path: Path) -> None:
     script = f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info\n' + answer(
         clientCertificateData="cert", clientKeyData="key"
