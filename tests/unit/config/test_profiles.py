@@ -394,6 +394,12 @@ def test_a_plugin_without_a_name_is_refused(body: str, message: str) -> None:
     assert message in problem
 
 
+@pytest.mark.parametrize("name", ["GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"])
+def test_plugins_of_features_that_are_off_do_not_exist(name: str) -> None:
+    (problem,) = problems(f"profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: {name}}}]}}}}}}]")
+    assert f'there is no plugin "{name}"' in problem
+
+
 def test_a_profile_may_have_its_own_percentage() -> None:
     body = (
         "percentageOfNodesToScore: 30\n"
