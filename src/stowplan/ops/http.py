@@ -46,7 +46,8 @@ class Request:
     query: dict[str, list[str]] = field(init=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.target)
+        # after two slashes, a URL would have a host
+        parts = urlsplit(f"//{self.target}" if self.target.startswith("/") else self.target)
         self.path = unquote(parts.path)
         self.query = parse_qs(parts.query, keep_blank_values=True)
 

@@ -370,7 +370,7 @@ def test_other_pages() -> None:
             assert await ask(server, "/configz", **how) == (200, '{"componentconfig": {"kind": "K"}}')
             await ask(server, "/readyz")
             assert 'name="x"' in (await ask(server, "/metrics/slis", **how))[1]
-            for path in ("/nope", "/healthz/", "/flagz", "/statusz", "/debug/pprof/"):
+            for path in ("/nope", "/healthz/", "//x/configz", "/flagz", "/statusz", "/debug/pprof/"):
                 assert await ask(server, path, **how) == (404, "404 page not found\n")
             assert await ask(server, "/healthz", "HEAD") == (200, "")
 
