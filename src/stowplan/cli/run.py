@@ -265,9 +265,12 @@ def _pem(flag: str, given: Given) -> str:
     if not given[flag]:
         return ""
     try:
-        return Path(given[flag]).read_text()
+        text = Path(given[flag]).read_text()
     except (OSError, UnicodeDecodeError) as problem:
         raise FlagError(f"--{flag}: {given[flag]}: {getattr(problem, 'strerror', 'is not PEM')}") from None
+    if not text.strip():  # it would count as not named, and the authorities of the cluster would be believed
+        raise FlagError(f"--{flag}: {given[flag]}: is empty; it must hold certificates in PEM")
+    return text
 
 
 def _certificates(given: Given) -> ServingSettings:

@@ -149,6 +149,8 @@ def test_what_has_no_effect_is_said(settings_of: Any) -> None:
         ("--tls-cipher-suites=X", "cipher suite X is not supported"),
         ("--tls-sni-cert-key=a", "--tls-sni-cert-key: 'a' is not of the form"),
         ("--client-ca-file=/no/ca", "--client-ca-file: /no/ca: No such file or directory"),
+        ("--client-ca-file=/dev/null", "--client-ca-file: /dev/null: is empty; it must hold certificates"),
+        ("--requestheader-client-ca-file=/dev/null", "--requestheader-client-ca-file: /dev/null: is empty"),
         ("--logging-format=xml", "--logging-format: 'xml': must be text or json"),
         ("--vmodule=x", "--vmodule: 'x' is not of the form pattern=N"),
         ("--version=2", "--version: '2'"),
