@@ -198,8 +198,9 @@ def load_pair(context: ssl.SSLContext, pair: Pair) -> None:
     try:
         context.load_cert_chain(pair.certificate, pair.key, password=lambda: b"")
     except ssl.SSLError as problem:
+        reason = problem.reason or "one of them is not PEM, or the key is encrypted"
         raise ValueError(
-            f"{pair.certificate} and {pair.key} are no certificate with its key: {problem.reason or problem}"
+            f"{pair.certificate} and {pair.key} are no certificate with its key: {reason}"
         ) from None
 
 

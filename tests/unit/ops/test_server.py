@@ -511,9 +511,11 @@ def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     authority = Authority("a")
     certificate, key = authority.issue("x").write(tmp_path, "x")
     other = authority.issue("y").write(tmp_path, "y")[1]
+    (tmp_path / "junk.key").write_text("junk")
     for pair, words in (
         (Pair(tmp_path / "none.crt", key), "none.crt"),
         (Pair(certificate, other), "no certificate with its key"),
+        (Pair(certificate, tmp_path / "junk.key"), "one of them is not PEM, or the key is encrypted"),
     ):
         settings = replace(SETTINGS, certificates=ServingSettings(pair))
         with pytest.raises((OSError, ValueError), match=words):
