@@ -45,6 +45,8 @@ _LONGEST_DELAY = 30.0
 _GOOD_WATCH = 5.0
 _ALL_AT_ONCE = 120.0
 """Seconds for an answer with all objects in it; the API server itself gives up after a minute."""
+_LASTS = 60.0
+"""Seconds after which trouble that goes on is told again."""
 
 
 class Reflector:
@@ -92,7 +94,8 @@ class Reflector:
         self._backoff = Backoff(_FIRST_DELAY, _LONGEST_DELAY, random)
         self._version = ""
         """Where to take up the watch; empty when everything has to be fetched."""
-        self._troubled = False
+        self._told_at: float | None = None
+        """When trouble was told last; None while there is none."""
         self._said = ""
         """Why this kind could not be had, when that was said last. It may be listed and still not watched."""
 
@@ -124,12 +127,20 @@ class Reflector:
         if error.is_forbidden or error.is_not_found:
             self._cannot_be_had(error)
             return delay
-        say = log.debug if self._troubled and not isinstance(error, CredentialsError) else log.info
-        say("%s: trying again in %.1f s: %s", self._path, delay, error)
-        self._troubled = True
+        self._tell(error, delay)
         if error.retry_after is not None:
             delay = max(delay, error.retry_after)
         return delay
+
+    def _tell(self, error: ApiError, delay: float) -> None:
+        """A hiccup is worth a line. What lasts is a warning, told now and then for as long as it does."""
+        now, told_at = self._clock(), self._told_at
+        lasts = told_at is not None and now - told_at >= _LASTS
+        if told_at is None or lasts:
+            self._told_at = now
+        known = told_at is not None and not isinstance(error, CredentialsError)
+        level = logging.WARNING if lasts else logging.DEBUG if known else logging.INFO
+        log.log(level, "%s: trying again in %.1f s: %s", self._path, delay, error)
 
     def _cannot_be_had(self, error: ApiError) -> None:
         """Said once. It may be over in a moment: an API server that has just started refuses what it has not
@@ -194,7 +205,7 @@ class Reflector:
         self.lists += 1
         if self.unavailable is not None:
             log.info("%s can be read now", self._path)
-        self.synced, self.unavailable, self._troubled = True, None, False
+        self.synced, self.unavailable, self._told_at = True, None, None
         self.settled.set()
 
     # What changes
@@ -218,7 +229,7 @@ class Reflector:
         finally:
             if self._version != version or self._clock() - started >= _GOOD_WATCH:
                 self._backoff.reset()
-                self._troubled, self._said = False, ""
+                self._told_at, self._said = None, ""
         if self._version == version and self._clock() - started < 1.0:
             await self._sleep(self._backoff.next())  # a server that ends watches at once needs time
 

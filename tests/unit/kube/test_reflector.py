@@ -366,6 +366,28 @@ def test_failures_are_waited_out_longer_and_longer() -> None:
     run(prepare, test)
 
 
+def test_trouble_that_lasts_is_a_warning_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+
+    def prepare(api: FakeApi) -> None:
+        async def fail(exchange: Exchange) -> bool:
+            now[0] += 20.0
+            await exchange.reply(401, {"code": 401, "message": "Unauthorized"})
+            return True
+
+        api.fault = fail
+
+    async def test(api: FakeApi, told: Told, reflector: Reflector, server: FakeServer) -> None:
+        caplog.set_level(logging.DEBUG, "stowplan.kube.reflector")
+        await eventually(lambda: now[0] >= 200.0)
+        levels = [record.levelno for record in caplog.records if "trying again" in record.message]
+        minute = [logging.DEBUG, logging.DEBUG, logging.WARNING]
+        assert levels[:7] == [logging.INFO, *minute, *minute]
+        assert "Unauthorized" in caplog.text
+
+    run(prepare, test, clock=lambda: now[0])
+
+
 def test_a_server_that_ends_every_watch_at_once_is_not_hammered() -> None:
     async def test(api: FakeApi, told: Told, reflector: Reflector, server: FakeServer) -> None:
         async def end(exchange: Exchange) -> bool:
