@@ -119,6 +119,14 @@ def test_the_probes_ask_where_it_serves() -> None:
     assert paths["readinessProbe"] == "/readyz"
 
 
+def test_the_unit_leaves_kube_scheduler_its_port() -> None:
+    """Both run on the host while one takes the other's place, there and back."""
+    unit = (DEPLOY / "systemd" / "stowplan.service").read_text()
+    (port,) = re.findall(r"--secure-port=(\d+)", unit)
+    assert int(port) != RUN_FLAGS.parse([])["secure-port"]
+    assert f"{port} with the systemd unit" in (DEPLOY.parent / "docs" / "running.md").read_text()
+
+
 def test_the_unit_finds_its_credentials_where_systemd_puts_them() -> None:
     unit = (DEPLOY / "systemd" / "stowplan.service").read_text()
     kubeconfig = configuration("systemd").configuration.client_connection.kubeconfig
