@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -252,7 +253,9 @@ class Process:
             self._server = OpsServer(settings, pages, authentication, authorization)
             await self._server.start()
         except (OSError, ValueError) as problem:
-            raise CommandError(f"cannot serve HTTPS: {problem}") from None
+            taken = isinstance(problem, OSError) and problem.errno == errno.EADDRINUSE
+            advice = "; --secure-port names another port, 0 none" if taken else ""
+            raise CommandError(f"cannot serve HTTPS: {problem}{advice}") from None
 
     def _health(self) -> tuple[tuple[HealthGroup, ...], HealthMetrics]:
         metrics = HealthMetrics()

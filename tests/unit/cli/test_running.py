@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from stowplan.cli.main import CommandError
 from stowplan.cli.process import Process, RunSettings
 from stowplan.cli.running import SchedulerProcess
 from stowplan.cli.shadowing import ShadowProcess
@@ -121,6 +122,15 @@ def test_a_shadow_writes_nothing_whatever_asks_for_it(tmp_path: Path) -> None:
         assert [request.method for request in server.requests] == ["GET"]
 
     run(ShadowProcess, tmp_path, test)
+
+
+def test_a_port_that_is_taken_comes_with_advice(tmp_path: Path) -> None:
+    async def test(process: Process, server: FakeServer) -> None:
+        taken = int(server.url.rpartition(":")[2])
+        with pytest.raises(CommandError, match="address already in use; --secure-port names another port"):
+            await process._serve(ServerSettings(address="127.0.0.1", port=taken))
+
+    run(SchedulerProcess, tmp_path, test)
 
 
 def test_a_static_pod_serves_without_a_service_account(
