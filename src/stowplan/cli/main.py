@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -45,6 +46,8 @@ class CommandError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # not every terminal knows every character
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(words)
         if sys.stdout:  # it is None when it was closed (`>&-`)

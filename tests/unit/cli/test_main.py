@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -87,3 +88,13 @@ def test_a_full_disk_is_one_line(words: tuple[str, ...]) -> None:
         )
     assert ended.returncode == 1
     assert ended.stderr == "stowplan: the output: No space left on device\n"
+
+
+def test_a_terminal_that_lacks_characters_gets_their_numbers() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "stowplan", "run", "--help"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        check=True,
+    )
+    assert b"pattern=N,\\u2026" in ended.stdout
