@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
-from stowplan.engine.observer import Observer
+from stowplan.engine.conditions import ConditionWriter, PodsNow
 from stowplan.engine.planner import Planner, PodCondition
 from stowplan.framework.decision import Decision, fit_error
 from stowplan.framework.events import ASSIGNED_POD_DELETE
@@ -18,12 +14,8 @@ from stowplan.objects import Pod
 from stowplan.queue.queue import SchedulingQueue
 from stowplan.queue.queued import QueuedPod
 
-log = logging.getLogger(__name__)
-
 _MAX_NOTE = 1024
 _CUT = " ..."
-_WRITERS = 8
-"""So many conditions are written at a time, however many pods fail: bindings need connections too."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +66,6 @@ class Failure:
         return cls(error(words), words)
 
 
-class PodsNow(Protocol):
-    """The pods as the API server last showed them."""
-
-    def get(self, key: str) -> Pod | None: ...
-
-
 class FailureHandler:
     """What is done about a failure, the same way wherever it happened."""
 
@@ -89,16 +75,13 @@ class FailureHandler:
         queue: SchedulingQueue,
         planner: Planner,
         pods: PodsNow,
-        observer: Observer,
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        conditions: ConditionWriter,
     ) -> None:
         self._host = host
         self._queue = queue
         self._planner = planner
         self._pods = pods
-        self._observer = observer
-        self._spawn = spawn
-        self._turns = asyncio.Semaphore(_WRITERS)
+        self._conditions = conditions
 
     def handle(self, queued: QueuedPod, failure: Failure) -> None:
         """Returns the pod to the queue, unless it is gone or has got a node, and says why."""
@@ -114,7 +97,8 @@ class FailureHandler:
         elif failure.nominated_node == "":
             self._host.cluster.nominations.remove(pod.uid)
         self.tell(pod, failure.message)
-        self._spawn(self._write(pod, failure))
+        condition = PodCondition("PodScheduled", "False", failure.reason, failure.message)
+        self._conditions.write(pod, condition, failure.nominated_node)
 
     def tell(self, pod: Pod, message: str) -> None:
         """The event that `kubectl describe pod` shows."""
@@ -132,13 +116,3 @@ class FailureHandler:
     def room_was_freed(self, pod: Pod, but_not_for: Pod | None) -> None:
         """A pod that was counted on a node is not any more: others may fit now."""
         self._queue.move(ASSIGNED_POD_DELETE, pod, None, but_not_for)
-
-    async def _write(self, pod: Pod, failure: Failure) -> None:
-        condition = PodCondition("PodScheduled", "False", failure.reason, failure.message)
-        try:
-            async with self._turns:
-                await self._planner.patch_status(
-                    pod, condition=condition, nominated_node=failure.nominated_node
-                )
-        except Exception as problem:
-            log.warning("cannot write the condition of %s: %s", pod.key, problem)

@@ -13,12 +13,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from stowplan.engine.binding import plan_pre_bind, run_bind, run_post_bind, run_pre_bind
-from stowplan.engine.failure import Failure, FailureHandler, PodsNow
+from stowplan.engine.conditions import ConditionWriter, PodsNow
+from stowplan.engine.failure import Failure, FailureHandler
 from stowplan.engine.observer import Observer
 from stowplan.engine.planner import Planner
 from stowplan.engine.preempting import Evictions
@@ -39,6 +40,9 @@ SLICE = 0.004
 """How long cycles may run, in seconds, before the rest of the process gets its turn."""
 MAX_BINDING = 512
 """With so many pods being bound the API server is behind: deciding further ahead would only go stale."""
+
+_PATIENCE = 10.0
+"""How long what is under way may take when the process has to end, in seconds."""
 
 
 @dataclass
@@ -73,7 +77,8 @@ class LiveScheduler:
         self.planner = planner
         self.observer = observer or Observer()
         self.evictions = Evictions(core.host, planner, self.observer)
-        self.failures = FailureHandler(core.host, queue, planner, pods, self.observer, self.spawn)
+        self.conditions = ConditionWriter(planner, pods, core.cluster.nominations, self.spawn)
+        self.failures = FailureHandler(core.host, queue, planner, pods, self.conditions)
         self._tasks: set[asyncio.Task[None]] = set()
         self._binding = 0
         self._held_up = 0
@@ -91,8 +96,10 @@ class LiveScheduler:
                 await asyncio.sleep(0)
             else:
                 await self._sleep_until_needed()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=10)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                while self._tasks:  # what ends may leave something to be written
+                    await asyncio.wait(self._tasks)
 
     def stop(self) -> None:
         self._stopping = True
@@ -273,6 +280,7 @@ class LiveScheduler:
         plan = plan_pre_bind(journey.profile, state, pod, name)
         if plan.status is not None:
             return plan.status
+        await self.conditions.settle(pod)
         if plan.groups or journey.settled is not None:
             await self._announce(pod, name)
         if journey.settled is not None:
