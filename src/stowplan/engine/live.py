@@ -268,6 +268,7 @@ class LiveScheduler:
             for timer in journey.timers:
                 timer.cancel()
             self.core.host.waiting.remove(pod.uid)
+            self.wake()  # PostBind may take long, and holds up nobody
         if status is None:
             await self._arrived(journey)
         else:

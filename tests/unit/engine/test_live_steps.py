@@ -212,6 +212,29 @@ def test_no_more_pods_are_decided_than_the_api_server_can_bind(monkeypatch: pyte
     run(test())
 
 
+class Thorough(PostBindPlugin):
+    """Takes its time with pods that are bound already."""
+
+    go_on: ClassVar[asyncio.Event]
+
+    async def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        await self.go_on.wait()
+
+
+def test_pods_that_are_bound_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MAX_BINDING", 1)
+
+    async def test() -> None:
+        Thorough.go_on = asyncio.Event()
+        world = make_world(nodes(), plugins=[Thorough])
+        async with running(world):
+            world.add(make_pod("first"), make_pod("second"))
+            await world.until(lambda: world.node_of("second") != "")
+            Thorough.go_on.set()
+
+    run(test())
+
+
 class Couple(FilterPlugin, PermitPlugin):
     """Two who go together: the second is turned away until the first has called for it."""
 
