@@ -79,6 +79,8 @@ class Evictions:
         nominations = self._host.cluster.nominations
         for other in list(nominations.on(node_name)):
             if other.spec.priority < pod.spec.priority and other.uid != pod.uid:
+                if nominations.node_of(other.uid) != node_name:
+                    continue  # it has found another node while the ones before it were told
                 nominations.remove(other.uid)
                 try:
                     await self._planner.patch_status(other, nominated_node="")

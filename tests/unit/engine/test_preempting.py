@@ -157,6 +157,34 @@ def test_the_less_important_are_no_longer_promised_the_node() -> None:
     run(test())
 
 
+def test_who_found_another_node_meanwhile_keeps_that_promise() -> None:
+    async def test() -> None:
+        async with running(make_world(node())) as world:
+            nominations = world.live.core.cluster.nominations
+            first, second = (
+                make_pod(name).requests(cpu="100m").priority(5).build() for name in ("first", "second")
+            )
+            for promised in (first, second):
+                nominations.add(promised, "n0")
+            patch_status = world.patch_status
+
+            async def meanwhile(
+                pod: Pod, *, condition: PodCondition | None = None, nominated_node: str | None = None
+            ) -> None:
+                if pod is first:
+                    nominations.add(second, "n1")
+                await patch_status(pod, condition=condition, nominated_node=nominated_node)
+
+            world.patch_status = meanwhile  # type: ignore[method-assign]
+            add_victims(world)
+            world.add(make_pod("high").requests(cpu="1500m").priority(10))
+            await world.until(lambda: len(world.evicted) == 2)
+            assert nominations.node_of(second.uid) == "n1"
+            assert ("default/second", "") not in world.nominated
+
+    run(test())
+
+
 class Slow(PermitPlugin, PreBindPlugin):
     """Holds pods back until they are allowed, and then is slow to prepare them."""
 
