@@ -20,6 +20,8 @@ class Gate:
         self._victims: dict[str, tuple[Pod, ...]] = {}
         """By the uid of the pod that gets their room."""
         self._by_node: dict[str, dict[str, Pod]] = {}
+        self._kept_out: set[str] = set()
+        """The uids of those that stood before it while it was closed; nobody waits to hear of the others."""
         self._opened: list[str] = []
         self._usage_position = self._node_position = 0
         self._lost: frozenset[str] = frozenset()
@@ -40,10 +42,15 @@ class Gate:
         del self._by_node[node][pod.uid]
         if not self._by_node[node]:
             del self._by_node[node]
-        self._opened.append(pod.key)
+        if pod.uid in self._kept_out:
+            self._kept_out.discard(pod.uid)
+            self._opened.append(pod.key)
 
     def keeps_out(self, pod: Pod) -> bool:
-        return any(map(self._stays, self._victims.get(pod.uid, ())))
+        if not any(map(self._stays, self._victims.get(pod.uid, ()))):
+            return False
+        self._kept_out.add(pod.uid)
+        return True
 
     def opened(self) -> Iterable[str]:
         """The pods that are not kept out any more, each at least once."""

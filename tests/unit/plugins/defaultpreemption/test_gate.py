@@ -78,11 +78,20 @@ def test_a_node_that_takes_the_place_of_another_is_not_mistaken_for_it(cluster: 
 
 
 def test_a_preemption_that_is_over_lets_its_preemptor_in(gate: Gate) -> None:
+    assert gate.keeps_out(FIRST)
     gate.open(FIRST)
     assert gate.opened() == [FIRST.key]
     assert not gate.keeps_out(FIRST)
     gate.open(FIRST)
     assert not gate.opened(), "it was told already"
+
+
+def test_of_preemptors_that_were_never_kept_out_nothing_is_kept(cluster: Cluster) -> None:
+    gate = Gate(cluster)
+    for _ in range(3):
+        gate.close(FIRST, (victim("n0", 0),))
+        gate.open(FIRST)
+    assert not gate._opened and not gate._kept_out
 
 
 def test_other_victims_close_it_again(cluster: Cluster, gate: Gate) -> None:
@@ -94,4 +103,4 @@ def test_other_victims_close_it_again(cluster: Cluster, gate: Gate) -> None:
     gate.open(FIRST)
     gate.open(SECOND)
     assert not gate.keeps_out(FIRST)
-    assert not gate._by_node and not gate._victims, "nothing is kept of those that are over"
+    assert not gate._by_node and not gate._victims and not gate._kept_out, "nothing is kept of those that are over"
