@@ -14,6 +14,7 @@ from stowplan.kube.client import ApiClient
 from stowplan.kube.errors import ApiError, UncertainError
 from stowplan.kube.recorder import Recorder
 from stowplan.kube.resources import kind_of_record
+from stowplan.kube.texts import legible
 from stowplan.kube.times import whole_time
 from stowplan.objects import Pod
 
@@ -104,6 +105,7 @@ class KubePlanner:
 
     def _changed(self, pod: Pod, condition: PodCondition) -> dict[str, Any]:
         """The condition as it is written; nothing when the pod has it already."""
+        condition = condition._replace(message=legible(condition.message))
         new: dict[str, Any] = {**condition._asdict(), "observedGeneration": pod.generation}
         old = next((each for each in pod.status.conditions if each.type == condition.type), None)
         if old is None or old.status != condition.status:

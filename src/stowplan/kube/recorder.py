@@ -20,6 +20,7 @@ import msgspec
 from stowplan.kube.client import STRATEGIC_MERGE, ApiClient
 from stowplan.kube.errors import ApiError
 from stowplan.kube.resources import collection_path, kind_of_record
+from stowplan.kube.texts import legible
 from stowplan.kube.times import micro_time
 from stowplan.objects import KubeObject
 
@@ -318,7 +319,8 @@ class Recorder:
 
 
 def shortened(note: str) -> str:
-    """A note that is not longer than the API allows, in bytes."""
+    """A note that can be sent and is not longer than the API allows, in bytes."""
+    note = legible(note)
     encoded = note.encode()
     if len(encoded) <= LONGEST_NOTE:
         return note

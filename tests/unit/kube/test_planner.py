@@ -212,6 +212,14 @@ def test_a_new_condition_has_the_time() -> None:
     ]
 
 
+def test_what_cannot_be_encoded_is_written_as_well_as_it_can() -> None:
+    """A plugin's words may come from a file name, or from a program that cuts texts in the middle."""
+    torn = NO_ROOM._replace(message="half a \ud83d")
+    ((_, _, patch, _),) = patched(POD, condition=torn)
+    assert patch["status"]["conditions"][0]["message"] == "half a \ufffd"
+    assert not patched(having("False", "half a \ufffd"), condition=torn)
+
+
 @pytest.mark.parametrize(
     ("pod", "writes", "turns"),
     [

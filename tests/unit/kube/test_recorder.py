@@ -120,6 +120,17 @@ def test_an_event_as_kubectl_shows_it() -> None:
     asyncio.run(main())
 
 
+def test_a_note_that_cannot_be_encoded_is_written_as_well_as_it_can() -> None:
+    async def main() -> None:
+        world = World()
+        world.record(note="half a \ud83d, a whole \ud83d\ude00")
+        await world.settle()
+        ((_, _, event),) = world.client.seen
+        assert event["note"] == "half a \ufffd, a whole \U0001f600"
+
+    asyncio.run(main())
+
+
 def test_the_same_again_is_a_series() -> None:
     async def main() -> None:
         world = World()
