@@ -50,3 +50,24 @@ def test_pods_that_cannot_be_put_in_order_come_last() -> None:
     rig.move(NODE_LABEL)
     rig.pass_time(10)
     assert rig.queue.counts()["active"] == 3
+
+
+class Unordered:
+    """A key that is like no other, not even itself."""
+
+
+@pytest.mark.parametrize("odd", ["x", None, (1, "x"), (1, 2, 3), Unordered(), (1, Unordered()), 1j])
+def test_keys_that_cannot_be_compared_break_no_queue(odd: object) -> None:
+    rig = Rig()
+    rig.plugin("PrioritySort").sort_key = lambda queued: odd if queued.pod.name == "odd" else (2, 5)
+    for name in ("first", "odd", "second", "third"):
+        rig.queue.add(pod(name))
+    assert [rig.pop().pod.name for _ in range(4)] == ["first", "second", "third", "odd"]
+
+
+def test_any_number_of_kinds_of_keys_will_do() -> None:
+    rig = Rig()
+    rig.plugin("PrioritySort").sort_key = lambda queued: (0,) * int(queued.pod.name)
+    for number in range(1, 40):
+        rig.queue.add(pod(str(number)))
+    assert [rig.pop().pod.name for _ in range(39)] == [str(number) for number in range(1, 40)]
