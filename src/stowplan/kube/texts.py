@@ -1,4 +1,4 @@
-"""Texts as they can be sent. Those of plugins may come from anywhere: file names, exceptions, other programs."""
+"""Texts as they can be sent. Those of plugins come from anywhere: file names, exceptions, other programs."""
 
 from __future__ import annotations
 

@@ -103,4 +103,5 @@ def test_other_victims_close_it_again(cluster: Cluster, gate: Gate) -> None:
     gate.open(FIRST)
     gate.open(SECOND)
     assert not gate.keeps_out(FIRST)
-    assert not gate._by_node and not gate._victims and not gate._kept_out, "nothing is kept of those that are over"
+    left = (gate._by_node, gate._victims, gate._kept_out)
+    assert not any(left), "nothing is kept of those that are over"
