@@ -226,14 +226,14 @@ class LeaderElector:
     async def _write(self, method: str, target: str, lease: Json) -> None:
         body = msgspec.json.encode({"apiVersion": _API_VERSION, "kind": "Lease", **lease})
         answer = await self._client.request(method, target, body, timeout=self._patience)
-        self._look_at(msgspec.json.decode(answer.body))
+        self._look_at(_lease_in(answer.body))
 
     async def _look(self) -> None:
         answer = await self._client.request("GET", self._path, timeout=self._patience)
-        self._look_at(msgspec.json.decode(answer.body))
+        self._look_at(_lease_in(answer.body))
 
     def _look_at(self, lease: Json) -> None:
-        spec = lease.setdefault("spec", {})
+        spec = lease["spec"]
         if self._seen is None or self._seen["spec"] != spec:
             self._seen_at = self._clock()
         self._seen = lease
@@ -242,3 +242,14 @@ class LeaderElector:
             self.leader = holder
             if holder and self._on_new_leader is not None:
                 self._on_new_leader(holder)
+
+
+def _lease_in(body: bytes) -> Json:
+    """What the API server answered with; not all that answers in its place is one."""
+    try:
+        lease = msgspec.json.decode(body, type=Json)
+        if isinstance(lease.setdefault("spec", {}), dict):
+            return lease
+    except (msgspec.MsgspecError, ValueError):
+        pass
+    raise ApiError(0, "Unreadable", "the answer is no lease")

@@ -265,6 +265,30 @@ def test_short_trouble_is_no_reason_to_step_down() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("body", [b"<html>log in, please</html>", b"[]", b'{"spec": null}', b""])
+def test_what_is_no_lease_is_trouble_like_any_other(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something between here and the API server may answer in its place."""
+
+    async def main() -> None:
+        time, api = VirtualTime(), LeaseApi()
+        one, client = candidate(api, time, "one")
+
+        async def answer(*_: Any, **__: Any) -> Answer:
+            return Answer(200, (), body)
+
+        for step in (one.acquire, one.keep):
+            with monkeypatch.context() as patched:
+                patched.setattr(client, "request", answer)
+                task = asyncio.ensure_future(step())
+                await time.pass_by(5)
+                assert not task.done()
+            await time.pass_by(5)
+            assert leads(one)
+        await end(task)
+
+    asyncio.run(main())
+
+
 def test_a_renewal_whose_answer_is_lost_is_found_out() -> None:
     async def main() -> None:
         time, api = VirtualTime(), LeaseApi()
