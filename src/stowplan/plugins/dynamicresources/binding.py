@@ -25,7 +25,11 @@ from stowplan.plugins.dynamicresources.ledger import Ledger
 FINALIZER = "resource.kubernetes.io/delete-protection"
 _DELAYS = (0.01, 0.02, 0.04, 0.08, 0.16)
 _POLL = 5.0
+_LONGEST_PAUSE = 2.0
 _CONFLICT = 409
+_NO_SUCH_CLAIM = frozenset({404, _CONFLICT, 422})
+"""There is none of this name, or it is another one."""
+_PASSING = frozenset({0, 408, 429, 500, 502, 503, 504})
 
 
 class BindingError(Exception):
@@ -53,16 +57,44 @@ class ClaimWriter:
             try:
                 return await self._write(claim, allocation, pod)
             except Exception as problem:
-                if delay is None or not _is_conflict(problem):
+                current = await self._after(problem, claim, delay)
+                if current is None or current.uid != claim.uid:
+                    raise BindingError(f"claim {claim.key} got deleted in the meantime") from None
+                claim = current
+                if reserved_for(claim, pod) and claim.status.allocation is not None:
+                    return claim
+                if delay is None:
                     raise
-            await self._handle.sleep(delay)
-            current = self._ledger.claim(claim.key)
-            if current is None or current.uid != claim.uid:
-                raise BindingError(f"claim {claim.key} got deleted in the meantime")
-            claim = current
-            if reserved_for(claim, pod) and claim.status.allocation is not None:
-                return claim
         raise AssertionError("the last attempt raises or returns")
+
+    async def _after(
+        self, problem: Exception, claim: ResourceClaim, delay: float | None
+    ) -> ResourceClaim | None:
+        """The claim as it is after a write that failed; raises what went wrong when there is no use in
+        another attempt."""
+        in_doubt = _leaves_doubt(problem)
+        if not in_doubt and (delay is None or not _is_conflict(problem)):
+            raise problem
+        if delay is not None:
+            await self._handle.sleep(delay)
+        return await self._look(claim) if in_doubt else self._ledger.claim(claim.key)
+
+    async def _look(self, claim: ResourceClaim) -> ResourceClaim | None:
+        """The claim as the API server has it, None when it is gone: a patch that changes nothing is answered
+        with it. Until it can be asked this does not return: devices that may be written into a claim by now
+        must be given to nobody else, and no other claim's version would tell the API server so."""
+        pause = _DELAYS[0]
+        while True:
+            try:
+                return _claim(await self._handle.client.patch(claim, {"metadata": {"uid": claim.uid}}))
+            except Exception as problem:
+                status = _status_of(problem)
+                if status in _NO_SUCH_CLAIM:
+                    return None
+                if status is None or status not in _PASSING:
+                    raise
+            await self._handle.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _check(self, claim: ResourceClaim, allocation: AllocationResult | None) -> None:
         if claim.terminating:
@@ -148,8 +180,19 @@ def _precondition(claim: ResourceClaim) -> dict[str, str]:
     return {name: text for name, text in known.items() if text}
 
 
+def _status_of(problem: Exception) -> int | None:
+    """The HTTP status that a client's exception tells of, 0 when there was no answer."""
+    status = getattr(problem, "code", getattr(problem, "status", None))
+    return status if isinstance(status, int) else None
+
+
 def _is_conflict(problem: Exception) -> bool:
-    return getattr(problem, "code", getattr(problem, "status", None)) == _CONFLICT
+    return _status_of(problem) == _CONFLICT
+
+
+def _leaves_doubt(problem: Exception) -> bool:
+    """Whether the write may have been carried out all the same."""
+    return getattr(problem, "reason", "") == "Uncertain" or (_status_of(problem) or 0) >= 500
 
 
 def _claim(answer: Any) -> ResourceClaim:

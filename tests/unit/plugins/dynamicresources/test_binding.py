@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -302,3 +303,103 @@ def test_a_claim_that_was_only_thought_of_leaves_no_trace() -> None:
     assert server.writes == []
     assert server.deleted == []
     assert taken(server.cluster) == []
+
+
+# ---------------------------------------------------------------- answers that do not come
+
+
+class Lost(Exception):  # noqa: N818 - as a client names it
+    """No answer came, or one that leaves open whether anything was written."""
+
+    def __init__(self, status: int = 0, reason: str = "Uncertain") -> None:
+        super().__init__(status, reason)
+        self.status = status
+        self.reason = reason
+
+
+def lose(
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    problem: Exception,
+    *,
+    after: bool,
+    looks: Sequence[Exception] = (),
+) -> list[Mapping[str, Any]]:
+    """The answer to the first write of an allocation is lost, `after` it was carried out or before; the first
+    looks at the claim fail like this. Returns the looks."""
+    carry_out, looked, in_vain = server.patch, list[Mapping[str, Any]](), list(looks)
+    lost = False
+
+    async def patch(obj: Any, patch: Mapping[str, Any], *, subresource: str = "") -> Any:
+        nonlocal lost
+        if lost and patch == {"metadata": {"uid": obj.uid}}:
+            looked.append(patch)
+            if in_vain:
+                raise in_vain.pop(0)
+            return server.claim(obj.name)
+        if lost or not subresource:
+            return await carry_out(obj, patch, subresource=subresource)
+        lost = True
+        if after:
+            await carry_out(obj, patch, subresource=subresource)
+        raise problem
+
+    monkeypatch.setattr(server, "patch", patch)
+    return looked
+
+
+@pytest.mark.parametrize("after", [True, False], ids=["carried out", "never arrived"])
+@pytest.mark.parametrize("problem", [Lost(), Lost(504, "Timeout")], ids=["cut", "timeout"])
+def test_what_came_of_a_write_without_an_answer_is_looked_up(
+    problem: Exception, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The devices would be given to another claim else, as soon as the pod is taken back."""
+    server = world(make_claim("claim"), make_claim("other"))
+    server.told = False
+    away = (Lost(), Lost(503, "ServiceUnavailable"), Lost(0, "Unreachable"))
+    looked = lose(server, monkeypatch, problem, after=after, looks=away)
+    cycle = Cycle(server, claiming_pod("p", "claim"))
+    assert cycle.bind() is None
+    assert len(looked) == 4
+    assert server.now > 1_700_000_000.0
+    claim = server.claim("claim")
+    assert claim.status.allocation is not None
+    assert [one.uid for one in claim.status.reserved_for] == [cycle.pod.uid]
+    assert Cycle(server, claiming_pod("q", "other")).bind() is None
+    other = server.claim("other").status.allocation
+    assert other is not None
+    assert [one.device for one in other.devices.results] == ["b"]
+
+
+@pytest.mark.parametrize("status", [404, 409, 422])
+def test_a_claim_that_is_gone_when_it_is_looked_up_is_an_error(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = world(make_claim("claim"))
+    lose(server, monkeypatch, Lost(), after=False, looks=(Lost(status, "NotFound"),))
+    answer = Cycle(server, claiming_pod("p", "claim")).bind()
+    assert answer is not None
+    assert answer.message == "claim default/claim got deleted in the meantime"
+
+
+def test_a_claim_that_may_not_be_looked_at_leaves_what_went_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = world(make_claim("claim"))
+    lose(server, monkeypatch, Lost(), after=False, looks=(Lost(403, "Forbidden"),))
+    with pytest.raises(Lost, match="Forbidden"):
+        Cycle(server, claiming_pod("p", "claim")).bind()
+
+
+def test_a_server_that_never_answers_clearly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = world(make_claim("claim"))
+    carry_out, attempts = server.patch, list[str]()
+
+    async def patch(obj: Any, patch: Mapping[str, Any], *, subresource: str = "") -> Any:
+        if subresource:
+            attempts.append(obj.name)
+            raise Lost(500, "InternalError")
+        return await carry_out(obj, patch, subresource=subresource)
+
+    monkeypatch.setattr(server, "patch", patch)
+    with pytest.raises(Lost, match="InternalError"):
+        Cycle(server, claiming_pod("p", "claim")).bind()
+    assert len(attempts) == 6
