@@ -83,23 +83,26 @@ class LiveScheduler:
         self._binding = 0
         self._held_up = 0
         self._wake = asyncio.Event()
-        self._stopping = False
+        self._stopping = self._over = False
         core.host.later = self.spawn
 
     # The loop
 
     async def run(self) -> None:
         """Runs until `stop`; pods on their way are given the time to arrive."""
-        while not self._stopping:
-            self.queue.tick()
-            if self._run_slice():
-                await asyncio.sleep(0)
-            else:
-                await self._sleep_until_needed()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
-                while self._tasks:  # what ends may leave something to be written
-                    await asyncio.wait(self._tasks)
+        try:
+            while not self._stopping:
+                self.queue.tick()
+                if self._run_slice():
+                    await asyncio.sleep(0)
+                else:
+                    await self._sleep_until_needed()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    while self._tasks:  # what ends may leave something to be written
+                        await asyncio.wait(self._tasks)
+        finally:
+            self._over = True
 
     def stop(self) -> None:
         self._stopping = True
@@ -258,6 +261,8 @@ class LiveScheduler:
         try:
             status = await self._go_to_node(journey)
         except asyncio.CancelledError:
+            if self._over:  # it is not the pod that has to make way: the process ends
+                raise
             status = Failure.of_error("preempted while it was on its way to its node").status
         except Exception as problem:
             log.exception("binding of %s failed", pod.key)

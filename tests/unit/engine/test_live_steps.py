@@ -177,6 +177,26 @@ def test_a_node_that_goes_with_a_pod_on_its_way_leaves_no_trace_of_it(step: str)
     run(test())
 
 
+@pytest.mark.parametrize("step", STEPS)
+def test_what_is_not_done_in_time_is_left_as_it_is_when_the_process_ends(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever schedules next takes care of the pod; that it was turned back would be said by nobody in time."""
+    monkeypatch.setattr(live, "_PATIENCE", 0.01)
+    worlds = []
+
+    async def test() -> None:
+        world, _ = stopping_world()
+        worlds.append(world)
+        async with running(world):
+            await stopped_at(world, step)
+
+    run(test())
+    (world,) = worlds
+    assert not world.events and not world.conditions
+    assert not world.live._tasks and world.live.binding == 0
+
+
 @pytest.mark.parametrize("step", ["permit", "prebind"])
 def test_pods_that_wait_hold_up_nobody(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "MAX_BINDING", 2)
