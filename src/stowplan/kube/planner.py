@@ -6,6 +6,7 @@ import asyncio
 import random as chance
 import time
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any
 
 from stowplan.engine.planner import PodCondition
@@ -100,7 +101,7 @@ class KubePlanner:
         try:
             await self._repeat(lambda: self._client.patch_status(pod, patch))
         except ApiError as error:
-            if not error.is_not_found:
+            if not (error.is_not_found or _is_another(error)):
                 raise
 
     def _changed(self, pod: Pod, condition: PodCondition) -> dict[str, Any]:
@@ -142,6 +143,12 @@ def _leaves_doubt(problem: ApiError) -> bool:
     """Whether the binding may have been carried out: no answer came, the server had trouble with etcd, or it
     says "already assigned", which is also what a request sent twice is told of its own success."""
     return isinstance(problem, UncertainError) or problem.is_conflict or problem.status >= 500
+
+
+def _is_another(problem: ApiError) -> bool:
+    """Whether a patch found a later object of the same name: to the API server it looks like an attempt to
+    change the uid."""
+    return problem.status == HTTPStatus.UNPROCESSABLE_ENTITY and "metadata.uid" in problem.message
 
 
 def _told_by_pod(pod: Pod, node: str | None, doubt: ApiError) -> ApiError:

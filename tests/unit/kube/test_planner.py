@@ -290,8 +290,13 @@ def test_other_refusals_are_final(code: int) -> None:
     assert len(client.calls) == 1
 
 
-def test_a_pod_that_is_gone_needs_no_status() -> None:
-    client = OneClient(ApiError(404, "NotFound", "x"))
+ANOTHER = 'Pod "web-1" is invalid: metadata.uid: Invalid value: "u-1": field is immutable'
+"""What an API server says to a patch with the uid of an earlier pod of the same name."""
+
+
+@pytest.mark.parametrize("gone", [ApiError(404, "NotFound", "x"), ApiError(422, "Invalid", ANOTHER)])
+def test_a_pod_that_is_gone_needs_no_status(gone: ApiError) -> None:
+    client = OneClient(gone)
     asyncio.run(write(planner(client)[0]))
     assert len(client.calls) == 1
 
