@@ -100,7 +100,7 @@ class Shadow:
 
     def observe(self, old: KubeObject | None, new: KubeObject | None) -> None:
         """An object was added (no old one), changed, or removed (no new one)."""
-        if isinstance(old, Pod) and isinstance(new, Pod) and self._is_news(old, new):
+        if isinstance(old, Pod) and isinstance(new, Pod) and self._is_about_an_outcome(old, new):
             known = self._outcomes.get(new.uid)
             self._outcomes[new.uid] = Outcome(known.old if known is not None else old, new)
         elif isinstance(old, Pod) and new is None:
@@ -109,9 +109,12 @@ class Shadow:
             self._feed.observe(old, new)
         self.advance()
 
-    def _is_news(self, old: Pod, new: Pod) -> bool:
-        """Whether the other scheduler has spoken about a pod that is ours to shadow."""
-        if old.node_name or new.spec.scheduler_name not in self._core.profiles:
+    def _is_about_an_outcome(self, old: Pod, new: Pod) -> bool:
+        """Whether the other scheduler has spoken about a pod that is ours to shadow; or something happened to
+        a pod that has its node already, but must not be counted there before its turn."""
+        if old.node_name:
+            return new.uid in self._outcomes
+        if new.spec.scheduler_name not in self._core.profiles:
             return False
         return bool(new.node_name) or (
             scheduled_message(new) != "" and scheduled_message(new) != scheduled_message(old)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from stowplan.cluster import Cluster
@@ -74,6 +75,23 @@ def test_bindings_that_arrive_in_another_order_are_judged_in_the_order_of_decisi
     assert shadow.tally.placed == 0
     shadow.observe(pending("a", "3").build(), bound("a", "n0", "3"))
     assert (shadow.tally.placed, shadow.tally.differences) == (2, [])
+
+
+def test_what_happens_to_a_bound_pod_before_its_turn_does_not_count_it(shadow: Shadow) -> None:
+    """Counted on its node already, it would seem to have no room there when its turn comes."""
+    for name in ("a", "b"):
+        shadow.observe(None, pending(name, "3").build())
+    there = bound("b", "n1", "3")
+    shadow.observe(pending("b", "3").build(), there)
+    running = msgspec.structs.replace(
+        there, resource_version="3", status=msgspec.structs.replace(there.status, phase="Running")
+    )
+    shadow.observe(there, running)
+    cluster = shadow._core.cluster
+    assert not cluster.pods
+    shadow.observe(pending("a", "3").build(), bound("a", "n0", "3"))
+    assert (shadow.tally.placed, shadow.tally.differences) == (2, [])
+    assert cluster.pods[there.uid] is running
 
 
 def test_a_rejection_is_compared_by_its_words(shadow: Shadow) -> None:
