@@ -159,7 +159,7 @@ class Shadow:
     def _compare(self, queued: QueuedPod, outcome: Outcome, *, out_of_turn: bool) -> None:
         """Decides the pod, and then counts it where the other scheduler put it."""
         queued.pod = outcome.old
-        trace = self._core.explain(outcome.old)
+        trace = self._explained(outcome.old)
         if outcome.node_name:
             agreed = outcome.node_name in trace.best
         else:
@@ -177,6 +177,15 @@ class Shadow:
             self.tally.rejected += 1
             queued.pod = outcome.new
             self._queue.add_unschedulable(queued, frozenset(trace.unschedulable_plugins))
+
+    def _explained(self, pod: Pod) -> Trace:
+        """Whatever goes wrong with it, the pod gets the node that the other scheduler gave it."""
+        try:
+            return self._core.explain(pod)
+        except Exception as problem:
+            log.exception("the decision about %s cannot be explained", pod.key)
+            words = f"{type(problem).__name__}: {problem}"
+            return Trace(pod=pod.key, error=words, message=words)
 
 
 def scheduled_message(pod: Pod) -> str:

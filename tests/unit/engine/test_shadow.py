@@ -9,6 +9,7 @@ from stowplan.cluster import Cluster
 from stowplan.engine import Scheduler
 from stowplan.engine.feed import Feed
 from stowplan.engine.shadow import PATIENCE, Shadow
+from stowplan.engine.trace import Trace
 from stowplan.objects import Pod
 from stowplan.queue import SchedulingQueue
 from stowplan.testing.builders import PodBuilder, make_node, make_pod
@@ -92,6 +93,20 @@ def test_what_happens_to_a_bound_pod_before_its_turn_does_not_count_it(shadow: S
     shadow.observe(pending("a", "3").build(), bound("a", "n0", "3"))
     assert (shadow.tally.placed, shadow.tally.differences) == (2, [])
     assert cluster.pods[there.uid] is running
+
+
+def test_a_decision_that_cannot_be_explained_does_not_end_the_shadow(
+    shadow: Shadow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explain(pod: Pod) -> Trace:
+        raise RuntimeError("lost for words")
+
+    monkeypatch.setattr(shadow._core, "explain", explain)
+    shadow.observe(None, pending("a").build())
+    shadow.observe(pending("a").build(), bound("a", "n1"))
+    assert shadow._core.cluster.pods[bound("a", "n1").uid].node_name == "n1"
+    (difference,) = shadow.tally.differences
+    assert str(difference) == "default/a: they say n1, we say RuntimeError: lost for words"
 
 
 def test_a_rejection_is_compared_by_its_words(shadow: Shadow) -> None:
