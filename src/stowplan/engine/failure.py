@@ -92,10 +92,14 @@ class FailureHandler:
             return
         queued.pod = pod
         self._queue.add_unschedulable(queued, failure.plugins, failure.pending)
-        if failure.nominated_node:
-            self._host.cluster.nominations.add(pod, failure.nominated_node)
-        elif failure.nominated_node == "":
-            self._host.cluster.nominations.remove(pod.uid)
+        nominations = self._host.cluster.nominations
+        promised = failure.nominated_node
+        if promised is None:  # as it was, be it that only the pod's status remembers
+            promised = nominations.node_of(pod.uid) or pod.status.nominated_node_name
+        if promised:
+            nominations.add(pod, promised)
+        else:
+            nominations.remove(pod.uid)
         self.tell(pod, failure.message)
         condition = PodCondition("PodScheduled", "False", failure.reason, failure.message)
         self._conditions.write(pod, condition, failure.nominated_node)
