@@ -181,7 +181,7 @@ def test_a_node_that_goes_with_a_pod_on_its_way_leaves_no_trace_of_it(step: str)
 def test_what_is_not_done_in_time_is_left_as_it_is_when_the_process_ends(
     step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever schedules next takes care of the pod; that it was turned back would be said by nobody in time."""
+    """Whoever schedules next takes care of the pod. Of its being turned back nobody would hear in time."""
     monkeypatch.setattr(live, "_PATIENCE", 0.01)
     worlds = []
 
