@@ -14,6 +14,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePath
@@ -141,10 +142,13 @@ class _Handler(logging.Handler):
             self.handleError(record)
 
     def flush(self) -> None:
+        """Writes what waits. Where nothing can be written (a full disk, a reader that is gone), it is lost:
+        neither errors, which go elsewhere, nor what is done after a flush must be lost with it."""
         if self._waiting:
             text, self._waiting, self._size = "".join(self._waiting), [], 0
-            self._output.write(text)
-            self._output.flush()
+            with suppress(OSError, ValueError):
+                self._output.write(text)
+                self._output.flush()
 
     def _verbosity_for(self, record: logging.LogRecord) -> int:
         name = PurePath(record.filename).stem

@@ -132,6 +132,25 @@ def test_a_full_buffer_is_written() -> None:
     assert "a" * 20 in output.getvalue()
 
 
+class Full(io.StringIO):
+    """A disk with no room left."""
+
+    def write(self, text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_disk_that_is_full_takes_no_errors_with_it() -> None:
+    errors = io.StringIO()
+    logs = Logs(LogSettings(split=True, buffer_size=1000), errors=errors, output=Full())
+    logs.start()
+    log.info("bound")
+    log.error("on fire")
+    assert '"on fire"' in errors.getvalue()
+    log.info("bound")
+    logs.flush()
+    assert errors.getvalue().count("\n") == 1
+
+
 def test_other_libraries_are_heard_from_warnings_on() -> None:
     _, errors, _ = start(LogSettings(verbosity=9))
     logging.getLogger("asyncio").debug("details")
