@@ -44,6 +44,9 @@ class Ledger:
         self._seen_slices: dict[str, ResourceSlice] = {}
         self._identities: dict[str, str] = {}
         """By key, the identity of the claim that is counted under it."""
+        self._owners: dict[str, str] = {}
+        """By key, the uid of the object that a claim was made for; and the other way round:"""
+        self._made_for: dict[str, dict[str, None]] = {}
         self._counted: dict[str, AllocationResult] = {}
         """By identity, what is counted in `state`."""
         self._in_flight: dict[str, _InFlight] = {}
@@ -83,12 +86,26 @@ class Ledger:
     def _recount(self, key: str) -> None:
         claim = self.claim(key)
         before = self._identities.pop(key, None)
+        self._note_owner(key, claim)
         if claim is not None:
             self._identities[key] = identity(claim)
         if before is not None and (claim is None or before != identity(claim)):
             self._count(before, None)
         if claim is not None:
             self._count(identity(claim), claim.status.allocation)
+
+    def _note_owner(self, key: str, claim: ResourceClaim | None) -> None:
+        owner = claim.controller if claim is not None else None
+        uid = owner.uid if owner is not None else ""
+        before = self._owners.pop(key, "")
+        if before and before != uid:
+            keys = self._made_for[before]
+            del keys[key]
+            if not keys:
+                del self._made_for[before]
+        if uid:
+            self._owners[key] = uid
+            self._made_for.setdefault(uid, {})[key] = None
 
     def _count(self, who: str, written: AllocationResult | None) -> None:
         """Counts what a claim has: as written, or else as decided."""
@@ -121,11 +138,14 @@ class Ledger:
 
     def of_pod(self, namespace: str, uid: str, annotation: str) -> ResourceClaim | None:
         """The claim with this annotation that belongs to a pod."""
-        for stored in self._claims.in_namespace(namespace):
-            if stored.annotations.get(annotation) == "true":
-                claim = self.claim(stored.key)
-                if claim is not None and any(one.controller and one.uid == uid for one in claim.owners):
-                    return claim
+        for key in self._made_for.get(uid, ()):
+            claim = self.claim(key)
+            if (
+                claim is not None
+                and claim.namespace == namespace
+                and claim.annotations.get(annotation) == "true"
+            ):
+                return claim
         return None
 
     def assume(self, claim: ResourceClaim) -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import msgspec
 
 from stowplan.cluster import Cluster
-from stowplan.objects import ResourceClaim
+from stowplan.objects import OwnerReference, ResourceClaim
 from stowplan.objects.devices import ResourceClaimStatus
 from stowplan.plugins.dynamicresources.cycle import allocated
 from stowplan.plugins.dynamicresources.ledger import Ledger, ledger_of
@@ -172,3 +173,45 @@ def test_shares_of_a_device_are_counted_together() -> None:
     cluster.add(msgspec.structs.replace(share("y", "2Gi"), status=ResourceClaimStatus()))
     ledger.refresh()
     assert not ledger.state.is_allocated(key)
+
+
+MARK = "example.com/made-for-its-pod"
+
+
+def made_for(uid: str, name: str = "made", **fields: Any) -> ResourceClaim:
+    owner = OwnerReference(kind="Pod", name="p", uid=uid, controller=True)
+    fields = {"annotations": {MARK: "true"}, **fields}
+    return msgspec.structs.replace(make_claim(name), owners=(owner,), **fields)
+
+
+def test_the_claim_that_was_made_for_a_pod_is_found_as_long_as_it_is_there() -> None:
+    made = made_for("u-p")
+    cluster, ledger = ledger_for(made, made_for("u-q", "other"), made_for("u-r", "plain", annotations={}))
+
+    def found(uid: str, namespace: str = "default") -> str:
+        ledger.refresh()
+        claim = ledger.of_pod(namespace, uid, MARK)
+        return "" if claim is None else claim.name
+
+    assert [found(uid) for uid in ("u-p", "u-q", "u-r", "u-s")] == ["made", "other", "", ""]
+    assert found("u-p", "elsewhere") == ""
+    cluster.add(made_for("u-s"))
+    assert [found("u-p"), found("u-s")] == ["", "made"]
+    for claim in (made_for("u-s"), made_for("u-q", "other"), made_for("u-r", "plain")):
+        cluster.remove(claim)
+    assert [found("u-s"), found("u-q")] == ["", ""]
+    assert not ledger._made_for and not ledger._owners
+
+
+def test_finding_it_looks_at_no_claim_of_another_pod() -> None:
+    _, ledger = ledger_for(*(made_for(f"u-{number}", f"c{number}") for number in range(50)))
+    looked_at = list[str]()
+    claim = ledger.claim
+
+    def look(key: str) -> ResourceClaim | None:
+        looked_at.append(key)
+        return claim(key)
+
+    ledger.claim = look  # type: ignore[method-assign]
+    assert ledger.of_pod("default", "u-49", MARK) is not None
+    assert looked_at == ["default/c49"]
