@@ -23,7 +23,7 @@ def tried_changes(
     the state of the trial after each."""
     with cluster.trial():
         trial_state = state.clone()
-        for _ in range(data.draw(st.integers(1, 3))):
+        for step in range(data.draw(st.integers(1, 3))):
             placed = [(one, node) for one in cluster.pods.values() if (node := cluster.node(one.node_name))]
             names = cluster.nodes.names
             removing = data.draw(st.booleans())
@@ -32,7 +32,7 @@ def tried_changes(
                 cluster.remove(other)
                 plugin.remove_pod(trial_state, pod, other, node)
             elif names:
-                other = new_pod(f"new{len(cluster.pods)}", data.draw(st.sampled_from(names)))
+                other = new_pod(f"new{step}", data.draw(st.sampled_from(names)))
                 cluster.add(other)
                 where = cluster.node(other.node_name)
                 assert where is not None
