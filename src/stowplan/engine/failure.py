@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stowplan.engine.conditions import ConditionWriter, PodsNow
 from stowplan.engine.planner import Planner, PodCondition
@@ -57,9 +57,11 @@ class Failure:
             return cls(status, fit_error(1, dict.fromkeys(status.reasons, 1)), frozenset((status.plugin,)))
         return cls(status, status.message)
 
-    def to_be_repeated(self) -> Failure:
-        """The same, to be tried again after a while whatever happens: no event will tell that it helps."""
-        return replace(self, plugins=frozenset(), pending=frozenset())
+    @classmethod
+    def on_the_way(cls, status: Status) -> Failure:
+        """The pod was let go to its node, and something went wrong there. No event will tell that another
+        attempt helps, so it is made after a while, whatever was said."""
+        return cls(status, status.message)
 
     @classmethod
     def of_error(cls, words: str) -> Failure:

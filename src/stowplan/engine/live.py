@@ -359,9 +359,7 @@ class LiveScheduler:
     def _turned_back(self, journey: Journey, status: Status) -> None:
         """The pod did not get there: everything is taken back, and others may have the room now."""
         self._take_back(journey)
-        failure = Failure.at_node(status)
-        if journey.permitted:
-            failure = failure.to_be_repeated()
+        failure = Failure.on_the_way(status) if journey.permitted else Failure.at_node(status)
         self.observer.attempted(journey.profile.name, failure.result, self.core.host.now() - journey.started)
         self.failures.handle(journey.queued, failure)
         self.failures.room_was_freed(

@@ -188,6 +188,26 @@ def test_a_failure_at_any_point_is_taken_back_and_the_pod_tried_again(point: str
     run(test())
 
 
+class Late(PreBindPlugin):
+    """Changes its mind once the pod is on its way."""
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return unschedulable("no seats left", "the doors are closed")
+
+
+def test_a_rejection_on_the_way_speaks_of_no_nodes_and_needs_no_event_to_be_repeated() -> None:
+    async def test() -> None:
+        async with running(make_world(nodes(2), plugins=[Late])) as world:
+            world.add(make_pod("p").requests(cpu=1))
+            await world.until(lambda: "default/p" in world.conditions)
+            condition = world.conditions["default/p"]
+            assert condition.reason == "Unschedulable"
+            assert condition.message == "no seats left, the doors are closed"
+            await world.until(lambda: world.live.queue.where("default/p") == "backoff")
+
+    run(test())
+
+
 class Timekeeper(Observer):
     """Notes which points were timed, and how they ended."""
 
