@@ -10,6 +10,11 @@ from stowplan.framework.profile import Profile
 from stowplan.framework.status import Code, Status, error
 from stowplan.objects import Pod
 
+_UNSUPPORTED = (
+    'PreBindPreFlight {} returned "{}", which is unsupported. '
+    "It is supposed to return Success, Skip, or Error status"
+)
+
 
 class PreBindPlan(NamedTuple):
     """The PreBind plugins that have something to do, in groups that may work at the same time."""
@@ -28,10 +33,13 @@ def plan_pre_bind(profile: Profile, state: CycleState, pod: Pod, node_name: str)
         try:
             flight = plugin.pre_bind_preflight(state, pod, node_name)
         except Exception as problem:
-            return PreBindPlan(_failed("PreBindPreFlight", plugin.name, str(problem)))
-        skipped = flight.status is not None and flight.status.code is Code.SKIP
-        if flight.status is not None and not skipped:
-            return PreBindPlan(_failed("PreBindPreFlight", plugin.name, flight.status.message))
+            return PreBindPlan(_unready(plugin.name, str(problem)))
+        code = Code.SUCCESS if flight.status is None else flight.status.code
+        if flight.status is not None and code is Code.ERROR:
+            return PreBindPlan(_unready(plugin.name, flight.status.message))
+        if code not in (Code.SUCCESS, Code.SKIP):
+            return PreBindPlan(error(_UNSUPPORTED.format(plugin.name, code.label)))
+        skipped = code is Code.SKIP
         if not flight.parallel:
             open_group = False
         if not skipped:
@@ -106,6 +114,10 @@ async def run_post_bind(profile: Profile, state: CycleState, pod: Pod, node_name
         except Exception as problem:
             failures.append(f'running PostBind plugin "{plugin.name}": {type(problem).__name__}: {problem}')
     return failures
+
+
+def _unready(plugin: str, words: str) -> Status:
+    return error(f'running PreBindPreFlight "{plugin}": {words}').by(plugin)
 
 
 def _failed(point: str, plugin: str, words: str) -> Status:

@@ -28,7 +28,7 @@ from stowplan.engine.scheduler import Scheduler
 from stowplan.framework.contract import PODS_TO_ACTIVATE
 from stowplan.framework.decision import Decision
 from stowplan.framework.profile import Profile
-from stowplan.framework.status import Code, Status
+from stowplan.framework.status import Code, Status, error
 from stowplan.framework.waiting import WaitingPod
 from stowplan.objects import Pod
 from stowplan.queue.queue import SchedulingQueue
@@ -297,7 +297,7 @@ class LiveScheduler:
             result = "allowed" if status is None else status.code.label
             self.observer.permit_waited(result, self.core.host.now() - started)
             if status is not None:
-                return status
+                return status if status.rejected else error(f"waiting on permit for pod: {status.message}")
         journey.permitted = True
         self.queue.done(pod.uid)
         if plan.groups:

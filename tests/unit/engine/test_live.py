@@ -19,7 +19,7 @@ from stowplan.framework import (
     unschedulable,
 )
 from stowplan.framework.contract import Preflight, Wait
-from stowplan.framework.status import error
+from stowplan.framework.status import Code, error
 from stowplan.objects import Node, Pod
 from stowplan.testing.builders import make_node, make_pod
 from tests.unit.engine.world import World, make_world, renamed, running
@@ -208,6 +208,46 @@ def test_a_rejection_on_the_way_speaks_of_no_nodes_and_needs_no_event_to_be_repe
     run(test())
 
 
+class Flight(PreBindPlugin):
+    """Says of its flight what a test wants it to."""
+
+    says: Status | None = None
+
+    def pre_bind_preflight(self, state: CycleState, pod: Pod, node_name: str) -> Preflight:
+        return Preflight(self.says)
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return None
+
+
+UNSUPPORTED = (
+    'PreBindPreFlight Flight returned "Unschedulable", which is unsupported. '
+    "It is supposed to return Success, Skip, or Error status"
+)
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        (None, ""),
+        (Status(Code.SUCCESS), ""),
+        (Status(Code.SKIP), ""),
+        (error("engine on fire"), 'running PreBindPreFlight "Flight": engine on fire'),
+        (unschedulable("no seats left"), UNSUPPORTED),
+    ],
+)
+def test_what_a_flight_may_be_said_to_be(says: Status | None, message: str) -> None:
+    async def test() -> None:
+        Flight.says = says
+        async with running(make_world(nodes(1), plugins=[Flight])) as world:
+            world.add(make_pod("p").requests(cpu=1))
+            await world.until(lambda: world.node_of("p") != "" or "default/p" in world.conditions)
+            condition = world.conditions.get("default/p")
+            assert ("" if condition is None else condition.message) == message
+
+    run(test())
+
+
 class Timekeeper(Observer):
     """Notes which points were timed, and how they ended."""
 
@@ -288,6 +328,9 @@ def test_a_waiting_pod_makes_way_without_being_deleted() -> None:
             await world.until(lambda: waiting_pods(world) == ["high"])
             assert world.evicted == []
             assert world.reasons("low")[0] == "Preempted"
+            condition = world.conditions["default/low"]
+            assert condition.reason == "SchedulerError"
+            assert condition.message == "waiting on permit for pod: preempted"
 
     run(test())
 
