@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from stowplan.framework.contract import SKIP, CycleState, PreBindPlugin
+from stowplan.framework.contract import SKIP, CycleState, PreBindPlugin, Preflight
+from stowplan.framework.failure import failed, words_of
 from stowplan.framework.profile import Profile
-from stowplan.framework.status import Code, Status, error
+from stowplan.framework.status import Code, Status, checked_status, error
 from stowplan.objects import Pod
 
 _UNSUPPORTED = (
@@ -31,9 +32,9 @@ def plan_pre_bind(profile: Profile, state: CycleState, pod: Pod, node_name: str)
     open_group = False
     for plugin in profile.pre_binds:
         try:
-            flight = plugin.pre_bind_preflight(state, pod, node_name)
-        except Exception as problem:
-            return PreBindPlan(_unready(plugin.name, str(problem)))
+            flight = _checked_preflight(plugin.pre_bind_preflight(state, pod, node_name))
+        except BaseException as problem:
+            return PreBindPlan(_unready(plugin.name, words_of(problem)))
         code = Code.SUCCESS if flight.status is None else flight.status.code
         if flight.status is not None and code is Code.ERROR:
             return PreBindPlan(_unready(plugin.name, flight.status.message))
@@ -49,6 +50,12 @@ def plan_pre_bind(profile: Profile, state: CycleState, pod: Pod, node_name: str)
                 groups.append([plugin])
             open_group = flight.parallel
     return PreBindPlan(None, tuple(map(tuple, groups)))
+
+
+def _checked_preflight(answer: object) -> Preflight:
+    if not isinstance(answer, Preflight):
+        raise ValueError(f"{answer!r} is not a Preflight")
+    return Preflight(checked_status(answer.status), bool(answer.parallel))
 
 
 async def run_pre_bind(plan: PreBindPlan, state: CycleState, pod: Pod, node_name: str) -> Status | None:
@@ -81,9 +88,9 @@ async def _all_of(
 
 async def _pre_bind(plugin: PreBindPlugin, state: CycleState, pod: Pod, node_name: str) -> Status | None:
     try:
-        status = await plugin.pre_bind(state, pod, node_name)
-    except Exception as problem:
-        status = error(str(problem) or type(problem).__name__)
+        status = checked_status(await plugin.pre_bind(state, pod, node_name))
+    except BaseException as problem:
+        status = error(_words_of(problem))
     if status is None or status.code is Code.SUCCESS:
         return None
     if status.rejected:
@@ -95,9 +102,9 @@ async def run_bind(profile: Profile, state: CycleState, pod: Pod, node_name: str
     """The first Bind plugin that does not skip binds the pod."""
     for plugin in profile.binds:
         try:
-            status = await plugin.bind(state, pod, node_name)
-        except Exception as problem:
-            return _failed("Bind", plugin.name, str(problem) or type(problem).__name__)
+            status = checked_status(await plugin.bind(state, pod, node_name))
+        except BaseException as problem:
+            return _failed("Bind", plugin.name, _words_of(problem))
         if status is None or status.code is Code.SUCCESS:
             return None
         if status.code is not Code.SKIP:
@@ -111,9 +118,25 @@ async def run_post_bind(profile: Profile, state: CycleState, pod: Pod, node_name
     for plugin in profile.post_binds:
         try:
             await plugin.post_bind(state, pod, node_name)
-        except Exception as problem:
-            failures.append(f'running PostBind plugin "{plugin.name}": {type(problem).__name__}: {problem}')
+        except BaseException as problem:
+            _pass_on_a_stop(problem)
+            failures.append(str(failed(plugin.name, "postBind", problem)))
     return failures
+
+
+def _words_of(problem: BaseException) -> str:
+    _pass_on_a_stop(problem)
+    return words_of(problem)
+
+
+def _pass_on_a_stop(problem: BaseException) -> None:
+    """To be stopped, because the pod has to make way or the loop ends, is no failure of the plugin. To run
+    into a task that was cancelled is."""
+    if isinstance(problem, GeneratorExit):
+        raise problem
+    task = asyncio.current_task()
+    if isinstance(problem, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise problem
 
 
 def _unready(plugin: str, words: str) -> Status:

@@ -12,9 +12,9 @@ from stowplan.engine.trace import PluginScore, Trace
 from stowplan.framework.contract import CycleState, PreScorePlugin
 from stowplan.framework.cycle import PreFilterOutcome, run_pre_filters, run_pre_scores, run_score
 from stowplan.framework.decision import NO_NODES, Rejections
-from stowplan.framework.failure import PluginError
+from stowplan.framework.failure import PluginError, failed
 from stowplan.framework.profile import Profile
-from stowplan.framework.status import Status
+from stowplan.framework.status import Code, Status, checked_status
 from stowplan.framework.trace import PreemptionTrace, TracesAllocations, TracesPreemption
 from stowplan.objects import Pod
 
@@ -31,10 +31,10 @@ def held_back(profile: Profile, pod: Pod) -> Status | None:
     """Why the pod may not even be tried, if so: the first PreEnqueue plugin that keeps it out."""
     for plugin in profile.pre_enqueue:
         try:
-            status = plugin.pre_enqueue(pod)
-        except Exception as problem:
-            raise PluginError(plugin.name, "preEnqueue", problem) from problem
-        if status is not None:
+            status = checked_status(plugin.pre_enqueue(pod))
+        except BaseException as problem:
+            raise failed(plugin.name, "preEnqueue", problem) from problem
+        if status is not None and status.code is not Code.SUCCESS:
             return status.by(plugin.name)
     return None
 

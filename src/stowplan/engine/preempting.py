@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from stowplan.engine.observer import Observer
 from stowplan.engine.planner import Planner, PodCondition
+from stowplan.framework.failure import pass_on_exit
 from stowplan.framework.handle import Host
 from stowplan.framework.profile import Profile
 from stowplan.objects import Pod
@@ -71,7 +72,8 @@ class Evictions:
         for plugin in profile.post_filters:
             try:
                 plugin.making_room(pod, victims)
-            except Exception:
+            except BaseException as problem:
+                pass_on_exit(problem)
                 log.exception("plugin %s failed to hear of the preemption for %s", plugin.name, pod.key)
 
     async def _withdraw_promises(self, pod: Pod, node_name: str) -> None:

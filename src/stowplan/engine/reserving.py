@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stowplan.framework.contract import CycleState, Wait
+from stowplan.framework.failure import failed, words_of
 from stowplan.framework.profile import Profile
-from stowplan.framework.status import Code, Status, error
+from stowplan.framework.status import Code, Status, checked_status, error
 from stowplan.objects import Pod
 
 
@@ -14,9 +15,9 @@ def run_reserve(profile: Profile, state: CycleState, pod: Pod, node_name: str) -
     """All Reserve plugins in order; the first that fails ends it; the caller then takes everything back."""
     for plugin in profile.reserves:
         try:
-            answer: object = plugin.reserve(state, pod, node_name)
-        except Exception as problem:
-            answer = error(str(problem))
+            answer = checked_status(plugin.reserve(state, pod, node_name))
+        except BaseException as problem:
+            answer = error(words_of(problem))
         status = _failure("Reserve", plugin.name, answer)
         if status is not None:
             return status
@@ -29,8 +30,8 @@ def run_unreserve(profile: Profile, state: CycleState, pod: Pod, node_name: str)
     for plugin in reversed(profile.reserves):
         try:
             plugin.unreserve(state, pod, node_name)
-        except Exception as problem:
-            failures.append(f'running Unreserve plugin "{plugin.name}": {type(problem).__name__}: {problem}')
+        except BaseException as problem:
+            failures.append(str(failed(plugin.name, "unreserve", problem)))
     return failures
 
 
@@ -49,25 +50,22 @@ def run_permit(profile: Profile, state: CycleState, pod: Pod, node_name: str) ->
     permission = Permission()
     for plugin in profile.permits:
         try:
-            answer: object = plugin.permit(state, pod, node_name)
-            if isinstance(answer, Wait):
-                permission.waits[plugin.name] = max(0.0, float(answer.timeout))
+            given: object = plugin.permit(state, pod, node_name)
+            if isinstance(given, Wait):
+                permission.waits[plugin.name] = max(0.0, float(given.timeout))
                 continue
-        except Exception as problem:
-            answer = error(str(problem))
+            answer = checked_status(given)
+        except BaseException as problem:
+            answer = error(words_of(problem))
         permission.status = _failure("Permit", plugin.name, answer)
         if permission.status is not None:
             break
     return permission
 
 
-def _failure(point: str, plugin: str, answer: object) -> Status | None:
-    """The plugin's answer, unless all is well. What is no answer at all is a failure like any other."""
-    if answer is None:
-        return None
-    if not isinstance(answer, Status):
-        answer = error(f"{answer!r} is not an answer")
-    if answer.code is Code.SUCCESS:
+def _failure(point: str, plugin: str, answer: Status | None) -> Status | None:
+    """The plugin's answer, unless all is well."""
+    if answer is None or answer.code is Code.SUCCESS:
         return None
     if answer.rejected:
         return answer.by(plugin)

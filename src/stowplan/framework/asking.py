@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from stowplan.cluster import Nodes
 from stowplan.framework.contract import (
     ASK_ALWAYS,
+    SKIP,
     CycleState,
     Narrow,
     Plugin,
@@ -19,13 +20,14 @@ from stowplan.framework.contract import (
     Reads,
 )
 from stowplan.framework.decision import Rejections
-from stowplan.framework.failure import PluginError
-from stowplan.framework.status import Code, Status
-from stowplan.framework.verdict import checked_rejection
+from stowplan.framework.failure import failed
+from stowplan.framework.status import REJECTIONS, Code, Status, checked_status
 from stowplan.objects import Pod
 
 NO_CONCERN: Final = object()
 """In place of a part of the shape: this plugin has nothing to do with such pods."""
+
+_REJECTIONS_AND_SKIP = REJECTIONS | {Code.SKIP}
 
 PreFilterAnswer: TypeAlias = Status | Narrow | None
 
@@ -40,36 +42,30 @@ def ask_shape(plugin: Plugin, pod: Pod) -> Hashable:
         part = plugin.shape(pod)
         hash(part)
         return part
-    except Exception as problem:
-        raise PluginError(plugin.name, "shape", problem) from problem
+    except BaseException as problem:
+        raise failed(plugin.name, "shape", problem) from problem
 
 
 def ask_pre_filter(plugin: PreFilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterAnswer:
     """PreFilter's answer; any code but those of the contract is the plugin's failure."""
     try:
         answer: object = plugin.pre_filter(state, pod, nodes)
-        if answer is None:
-            return None
         if isinstance(answer, Narrow):
             if not isinstance(answer.names, (frozenset, set)):
                 raise TypeError(f"Narrow takes a frozenset of node names, got {answer.names!r}")
             return Narrow(frozenset(answer.names))
-        if isinstance(answer, Status) and (answer.rejected or answer.code is Code.SKIP):
-            return answer
-        raise ValueError(answer.message if isinstance(answer, Status) else f"{answer!r} is not an answer")
-    except Exception as problem:
-        raise PluginError(plugin.name, "preFilter", problem) from problem
+        status = checked_status(answer, _REJECTIONS_AND_SKIP)
+        return SKIP if status is not None and status.code is Code.SKIP else status
+    except BaseException as problem:
+        raise failed(plugin.name, "preFilter", problem) from problem
 
 
 def ask_pre_score(plugin: PreScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> bool:
     """Whether PreScore says to skip the plugin's Score."""
     try:
-        answer: object = plugin.pre_score(state, pod, nodes)
-        if answer is None or (isinstance(answer, Status) and answer.code is Code.SKIP):
-            return answer is not None
-        raise ValueError(answer.message if isinstance(answer, Status) else f"{answer!r} is not an answer")
-    except Exception as problem:
-        raise PluginError(plugin.name, "preScore", problem) from problem
+        return checked_status(plugin.pre_score(state, pod, nodes), (Code.SKIP,)) is not None
+    except BaseException as problem:
+        raise failed(plugin.name, "preScore", problem) from problem
 
 
 def ask_post_filter(
@@ -80,12 +76,12 @@ def ask_post_filter(
         result: object = plugin.post_filter(state, pod, rejections)
         if not isinstance(result, PostFilterResult):
             raise TypeError(f"{result!r} is not a PostFilterResult")
-        checked_rejection(result.status)
+        checked_status(result.status, REJECTIONS)
         if not isinstance(result.nominated_node, str | None):
             raise TypeError(f"a node is nominated by its name, got {result.nominated_node!r}")
         victims: object = result.victims
         if not isinstance(victims, tuple) or not all(isinstance(one, Pod) for one in victims):
             raise TypeError(f"victims must be a tuple of pods, got {victims!r}")
-    except Exception as problem:
-        raise PluginError(plugin.name, "postFilter", problem) from problem
+    except BaseException as problem:
+        raise failed(plugin.name, "postFilter", problem) from problem
     return result

@@ -14,10 +14,10 @@ import numpy as np
 from stowplan.cluster import IntColumn, NodeRow, Nodes
 from stowplan.framework.asking import NO_CONCERN, PreFilterAnswer, ask_pre_filter, ask_pre_score, ask_shape
 from stowplan.framework.contract import SKIP, CycleState, Narrow, PreFilterPlugin, ScorePlugin
-from stowplan.framework.failure import PluginError
+from stowplan.framework.failure import failed
 from stowplan.framework.memory import as_column, ask_filter, ask_filter_node, ask_score, check_range
 from stowplan.framework.profile import Profile
-from stowplan.framework.status import Code, Status, unresolvable
+from stowplan.framework.status import Code, Status, checked_status, unresolvable
 from stowplan.framework.verdict import Verdict
 from stowplan.objects import Pod
 
@@ -159,11 +159,9 @@ def _tell(
     node: NodeRow,
 ) -> None:
     try:
-        answer: object = method(state, pod, other, node)
-        if answer is not None:
-            raise ValueError(answer.message if isinstance(answer, Status) else f"{answer!r} is not a Status")
-    except Exception as problem:
-        raise PluginError(plugin.name, "preFilter", problem) from problem
+        checked_status(method(state, pod, other, node), ())
+    except BaseException as problem:
+        raise failed(plugin.name, "preFilter", problem) from problem
 
 
 def run_pre_scores(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes) -> None:
@@ -185,7 +183,7 @@ def run_normalize(
     """Scores of the nodes that can take the pod, brought to 0 to 100 and checked."""
     try:
         scores = as_column(plugin.normalize(state, pod, raw, nodes), nodes.size, "normalize")
-    except Exception as problem:
-        raise PluginError(plugin.name, "normalize", problem) from problem
+    except BaseException as problem:
+        raise failed(plugin.name, "normalize", problem) from problem
     check_range(plugin, scores)
     return scores

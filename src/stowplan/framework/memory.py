@@ -19,9 +19,9 @@ from stowplan.framework.contract import (
     ScorePlugin,
     overrides,
 )
-from stowplan.framework.failure import PluginError
-from stowplan.framework.status import Status, checked_score
-from stowplan.framework.verdict import Verdict, checked_rejection
+from stowplan.framework.failure import PluginError, failed
+from stowplan.framework.status import REJECTIONS, Status, checked_score, checked_status
+from stowplan.framework.verdict import Verdict
 from stowplan.objects import Pod
 
 _FEW = 6
@@ -177,8 +177,8 @@ class ScoreMemory(RowMemory):
         plugin = self.plugin
         try:
             score = checked_score(plugin.score_node(self._state, self._pod, node))
-        except Exception as problem:
-            raise PluginError(plugin.name, "score", problem) from problem
+        except BaseException as problem:
+            raise failed(plugin.name, "score", problem) from problem
         if not self.normalizes and not 0 <= score <= MAX_SCORE:
             raise out_of_range(plugin, score)
         row = node.row
@@ -193,33 +193,29 @@ def ask_filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) 
         verdict = plugin.filter(state, pod, nodes)
         if not isinstance(verdict, Verdict):
             raise TypeError(f"filter must return a Verdict, got {type(verdict).__name__}")
-        codes = verdict.codes
-        if codes.shape != (nodes.size,) or codes.dtype != np.int64:
-            raise TypeError(
-                f"filter must return {nodes.size} int64 codes, got {codes.dtype} of shape {codes.shape}"
-            )
-    except Exception as problem:
-        raise PluginError(plugin.name, "filter", problem) from problem
+        codes = _checked_column(verdict.codes, nodes.size, "filter", "codes")
+    except BaseException as problem:
+        raise failed(plugin.name, "filter", problem) from problem
     return Verdict(codes, lambda code: _ask_status(plugin, verdict, code))
 
 
 def _ask_status(plugin: FilterPlugin, verdict: Verdict, code: int) -> Status:
     """What a code means, which is often asked when the plugin is long done."""
     try:
-        status = checked_rejection(verdict.status_of(code))
+        status = checked_status(verdict.status_of(code), REJECTIONS)
         if status is None:
             raise ValueError(f"code {code} rejects a node, and there is no Status for it")
-    except Exception as problem:
-        raise PluginError(plugin.name, "filter", problem) from problem
+    except BaseException as problem:
+        raise failed(plugin.name, "filter", problem) from problem
     return status
 
 
 def ask_filter_node(plugin: FilterPlugin, state: CycleState, pod: Pod, node: NodeRow) -> Status | None:
     """The plugin's status for one node, None when it passes."""
     try:
-        return checked_rejection(plugin.filter_node(state, pod, node))
-    except Exception as problem:
-        raise PluginError(plugin.name, "filter", problem) from problem
+        return checked_status(plugin.filter_node(state, pod, node), REJECTIONS)
+    except BaseException as problem:
+        raise failed(plugin.name, "filter", problem) from problem
 
 
 def ask_score(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> IntColumn:
@@ -227,8 +223,8 @@ def ask_score(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) ->
     try:
         scores = plugin.score(state, pod, nodes)
         return as_column(scores, nodes.size, "score")
-    except Exception as problem:
-        raise PluginError(plugin.name, "score", problem) from problem
+    except BaseException as problem:
+        raise failed(plugin.name, "score", problem) from problem
 
 
 def normalizes(plugin: ScorePlugin) -> bool:
@@ -238,12 +234,18 @@ def normalizes(plugin: ScorePlugin) -> bool:
 
 def as_column(scores: object, size: int, method: str) -> IntColumn:
     """Scores as a column of the right length and type."""
-    if isinstance(scores, (int, np.integer)) and not isinstance(scores, bool):
-        return np.full(size, scores, np.int64)
-    if not isinstance(scores, np.ndarray) or scores.shape != (size,) or scores.dtype != np.int64:
-        got = f"{scores.dtype} of shape {scores.shape}" if isinstance(scores, np.ndarray) else repr(scores)
-        raise TypeError(f"{method} must return {size} int64 scores, got {got}")
-    return scores
+    if isinstance(scores, (int, np.integer)):
+        return np.full(size, checked_score(scores), np.int64)
+    return _checked_column(scores, size, method, "scores")
+
+
+def _checked_column(column: object, size: int, method: str, what: str) -> IntColumn:
+    """Subclasses of arrays compute otherwise: the masked ones give numbers that are none."""
+    if type(column) is not np.ndarray or column.shape != (size,) or column.dtype != np.int64:
+        kind = type(column).__name__
+        got = f"{column.dtype} of shape {column.shape}" if type(column) is np.ndarray else kind
+        raise TypeError(f"{method} must return {size} int64 {what}, got {got}")
+    return column
 
 
 def check_range(plugin: ScorePlugin, scores: IntColumn) -> None:

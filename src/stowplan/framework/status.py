@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -29,7 +30,8 @@ class Code(IntEnum):
 
 
 _LABELS = ("Success", "Error", "Unschedulable", "UnschedulableAndUnresolvable", "Wait", "Skip", "Pending")
-_REJECTIONS = frozenset((Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING))
+ALL = frozenset(Code)
+REJECTIONS = frozenset((Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING))
 
 
 class Status(NamedTuple):
@@ -42,7 +44,7 @@ class Status(NamedTuple):
     @property
     def rejected(self) -> bool:
         """Whether the pod was turned away by a rule, rather than by an error."""
-        return self.code in _REJECTIONS
+        return self.code in REJECTIONS
 
     @property
     def message(self) -> str:
@@ -71,6 +73,25 @@ def pending(*reasons: str) -> Status:
 def error(*reasons: str) -> Status:
     """Something went wrong: the pod is tried again after a while."""
     return Status(Code.ERROR, reasons)
+
+
+def checked_status(answer: object, allowed: Container[Code] = ALL) -> Status | None:
+    """A plugin's answer, if it is one: None, or a Status that is made as one should be, with a code that can
+    be said here. Asked at once, because its parts are read much later, when nobody knows who gave them."""
+    if answer is None:
+        return None
+    if not isinstance(answer, Status):
+        raise ValueError(f"{answer!r} is not a Status")
+    code: object = answer.code
+    reasons: object = answer.reasons
+    plugin: object = answer.plugin
+    if not isinstance(code, Code) or not isinstance(plugin, str):
+        raise ValueError(f"a Status has a Code and the name of a plugin, got {code!r} and {plugin!r}")
+    if not isinstance(reasons, tuple) or not all(isinstance(reason, str) for reason in reasons):
+        raise ValueError(f"the reasons of a Status must be a tuple of texts, got {reasons!r}")
+    if code not in allowed:
+        raise ValueError(answer.message or f"a Status of {code.label} is no answer here")
+    return answer
 
 
 def checked_score(score: object) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stowplan.cluster.columns import IntColumn, Mask
-from stowplan.framework.status import Status
+from stowplan.framework.status import REJECTIONS, Status, checked_status
 
 
 class Verdict:
@@ -57,23 +57,9 @@ class Verdict:
     def of(cls, statuses: Sequence[Status | None]) -> Verdict:
         """From a status per node, as the per-node form gives them."""
         numbers: dict[Status | None, int] = {None: 0}
-        codes = [numbers.setdefault(checked_rejection(status), len(numbers)) for status in statuses]
+        codes = [numbers.setdefault(checked_status(status, REJECTIONS), len(numbers)) for status in statuses]
         words = list(numbers)
         return cls(np.array(codes, np.int64), lambda code: _status(words[code]))
-
-
-def checked_rejection(status: object) -> Status | None:
-    """A filter's answer for one node. Anything but a rejection or None is a failure of the filter."""
-    if status is None:
-        return None
-    if not isinstance(status, Status):
-        raise ValueError(f"{status!r} is not a Status")
-    reasons: object = status.reasons
-    if not isinstance(reasons, tuple) or not all(isinstance(reason, str) for reason in reasons):
-        raise ValueError(f"the reasons of a Status must be a tuple of texts, got {reasons!r}")
-    if not status.rejected:
-        raise ValueError(status.message)
-    return status
 
 
 def _status(status: Status | None) -> Status:

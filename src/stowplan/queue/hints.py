@@ -16,6 +16,7 @@ from stowplan.framework.contract import (
     ReservePlugin,
 )
 from stowplan.framework.events import Action, ClusterEvent, EventHint, Hint, Resource
+from stowplan.framework.failure import pass_on_exit
 from stowplan.queue.queued import QueuedPod
 
 log = logging.getLogger(__name__)
@@ -102,8 +103,9 @@ def judge(queued: QueuedPod, registered: Iterable[Registered], old: Any, new: An
 
 def _says_yes(plugin: str, hint: Hint, queued: QueuedPod, old: Any, new: Any) -> bool:
     try:
-        return hint(queued.pod, old, new)
-    except Exception:
+        return bool(hint(queued.pod, old, new))
+    except BaseException as problem:
+        pass_on_exit(problem)
         log.exception("hint of plugin %s failed for pod %s; the pod is tried again", plugin, queued.key)
         return True
 

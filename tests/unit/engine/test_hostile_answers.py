@@ -119,13 +119,73 @@ def test_a_status_whose_reasons_are_no_texts(reasons: Any) -> None:
     assert "the reasons of a Status must be a tuple of texts" in must_fail(Rejects)
 
 
-@pytest.mark.parametrize("answer", ["no", 1, Narrow(["n1"]), Narrow(None), Narrow([{}])])  # type: ignore[arg-type]
+@pytest.mark.parametrize("normalized", [False, True], ids=["as it is", "normalized"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda size: np.ma.masked_array(np.ones(size, np.int64), mask=True),
+        lambda size: np.uint64(2**64 - 1),
+        lambda size: 2**64,
+        lambda size: [1] * size,
+        lambda size: np.ones(size, ">i8"),
+    ],
+    ids=["masked", "wraps around", "too large", "a list", "other byte order"],
+)
+def test_a_column_of_scores_that_does_not_hold_what_it_shows(wrong: Any, normalized: bool) -> None:
+    class Scores(ScorePlugin):
+        def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
+            return wrong(len(nodes)) if is_bad(pod) else 1
+
+    class Normalizes(ScorePlugin):
+        def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
+            return 1
+
+        def normalize(self, state: CycleState, pod: Pod, scores: Any, nodes: Nodes) -> Any:
+            return wrong(len(nodes)) if is_bad(pod) else scores
+
+    must_fail(Normalizes if normalized else Scores)
+
+
+def test_codes_that_are_masked() -> None:
+    class Rejects(FilterPlugin):
+        def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdict:
+            codes = np.zeros(len(nodes), np.int64)
+            return Verdict(np.ma.masked_array(codes, mask=True) if is_bad(pod) else codes, lambda code: NO)
+
+    assert "filter must return 20 int64 codes, got MaskedArray" in must_fail(Rejects)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "no",
+        1,
+        Narrow(["n1"]),  # type: ignore[arg-type]
+        Narrow(None),  # type: ignore[arg-type]
+        Narrow([{}]),  # type: ignore[arg-type]
+        Status(Code.UNSCHEDULABLE, None),  # type: ignore[arg-type]
+        Status(Code.UNSCHEDULABLE, ("no",), 7),  # type: ignore[arg-type]
+        Status(2, ("no",)),  # type: ignore[arg-type]
+    ],
+)
 def test_a_pre_filter_that_answers_nonsense(answer: Any) -> None:
     class Looks(PreFilterPlugin):
         def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
             return answer if is_bad(pod) else None
 
     must_fail(Looks)
+
+
+@pytest.mark.parametrize("reads", [Reads.CLUSTER, Reads.NODE], ids=["asked always", "remembered"])
+def test_a_pre_filter_may_say_why_it_skips(reads: Reads) -> None:
+    class Skips(PreFilterPlugin):
+        def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status:
+            return Status(Code.SKIP, ("nothing to look at",))
+
+    Skips.reads = reads
+    core = decider(cluster_of(3), Skips)
+    assert core.decide(GOOD).node_name
+    assert explain(core.profile, GOOD).prefilter is None
 
 
 def test_a_pre_score_that_answers_nonsense() -> None:

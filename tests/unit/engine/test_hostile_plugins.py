@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -40,6 +41,13 @@ class Raises(FilterPlugin):
     def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdict:
         if is_bad(pod):
             raise RuntimeError("the disk is on fire")
+        return Verdict.passes(len(nodes))
+
+
+class RaisesNoException(FilterPlugin):
+    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Verdict:
+        if is_bad(pod):
+            raise asyncio.CancelledError
         return Verdict.passes(len(nodes))
 
 
@@ -149,6 +157,7 @@ class ConcernsRaises(RaisesPerNode):
 
 HOSTILE = [
     Raises,
+    RaisesNoException,
     RaisesPerNode,
     RemembersAndRaises,
     ReturnsError,
