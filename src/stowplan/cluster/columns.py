@@ -49,6 +49,13 @@ class ChangeLog(Generic[T]):
         self._entries.clear()
 
 
+def read_only(column: NDArray[ScalarT]) -> NDArray[ScalarT]:
+    """The same column, for those who must not write into it: slices of it refuse that, too."""
+    view = column.view()
+    view.flags.writeable = False
+    return view
+
+
 def grown(column: NDArray[ScalarT], capacity: int) -> NDArray[ScalarT]:
     """The column with room for `capacity` rows (along its last axis), new rows zero."""
     wider = np.zeros((*column.shape[:-1], capacity), column.dtype)

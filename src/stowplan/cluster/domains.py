@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.cluster.columns import IntColumn, Mask, grown
+from stowplan.cluster.columns import IntColumn, Mask, grown, read_only
 
 if TYPE_CHECKING:
     from stowplan.cluster.cluster import Cluster
@@ -106,15 +106,16 @@ class DomainIndex:
 class RowCounts:
     """A number per row that changes as pods come and go, and its sums over domains."""
 
-    __slots__ = ("_column", "_sums", "total")
+    __slots__ = ("_column", "_shown", "_sums", "total")
 
     def __init__(self, capacity: int) -> None:
         self.total = 0
         self._column: IntColumn = np.zeros(capacity, np.int64)
+        self._shown = read_only(self._column)
         self._sums: list[tuple[Domains, IntColumn]] = []
 
     def column(self, size: int) -> IntColumn:
-        return self._column[:size]
+        return self._shown[:size]
 
     def add(self, row: int, amount: int) -> None:
         self._column[row] += amount
@@ -150,6 +151,7 @@ class RowCounts:
 
     def grow(self, capacity: int) -> None:
         self._column = grown(self._column, capacity)
+        self._shown = read_only(self._column)
 
 
 class DomainCounts:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.cluster.columns import Mask, grown
+from stowplan.cluster.columns import Mask, grown, read_only
 
 IdColumn = NDArray[np.int32]
 MISSING = -1
@@ -19,16 +19,17 @@ MISSING = -1
 class LabelColumn:
     """One label key: the id of every row's value, -1 where the node has no such label."""
 
-    __slots__ = ("_ids", "_rows", "_values", "key")
+    __slots__ = ("_ids", "_rows", "_shown", "_values", "key")
 
     def __init__(self, key: str, capacity: int) -> None:
         self.key = key
         self._ids: dict[str, int] = {}
         self._values: list[str] = []
         self._rows: IdColumn = np.full(capacity, MISSING, np.int32)
+        self._shown = read_only(self._rows)
 
     def ids(self, size: int) -> IdColumn:
-        return self._rows[:size]
+        return self._shown[:size]
 
     @property
     def values(self) -> list[str]:
@@ -53,6 +54,7 @@ class LabelColumn:
         old = len(self._rows)
         self._rows = grown(self._rows, capacity).astype(np.int32)
         self._rows[old:] = MISSING
+        self._shown = read_only(self._rows)
 
     def where(self, size: int, accepts: Callable[[str | None], bool]) -> Mask:
         """The rows whose value (None when missing) is accepted, asking once per distinct value."""

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from stowplan.cluster.columns import ChangeLog, IntColumn, Mask, grown
+from stowplan.cluster.columns import ChangeLog, IntColumn, Mask, grown, read_only
 from stowplan.cluster.images import ImageIndex
 from stowplan.cluster.labels import LabelColumn
 from stowplan.objects import Node, Pod, PodSpec, Taint
@@ -69,16 +69,26 @@ class NodeTable:
         self.images = ImageIndex()
         self.node_log = ChangeLog[int]()
         self.usage_log = ChangeLog[int]()
-        self.all_usage: IntColumn = np.zeros((len(_FIXED), self.capacity), np.int64)
-        self.all_allocatable: IntColumn = np.zeros((len(_FIXED), self.capacity), np.int64)
-        self.all_free: IntColumn = np.zeros((len(_FIXED), self.capacity), np.int64)
-        """The difference, because every filter wants to know it. Negative where there is too much."""
+        self._usage: IntColumn = np.zeros((len(_FIXED), self.capacity), np.int64)
+        self._allocatable: IntColumn = np.zeros((len(_FIXED), self.capacity), np.int64)
+        self._free: IntColumn = np.zeros((len(_FIXED), self.capacity), np.int64)
         self._taint_numbers: IntColumn = np.zeros(self.capacity, np.int64)
         self._unschedulable: Mask = np.zeros(self.capacity, np.bool_)
+        self._show()
         self._labels: dict[str, LabelColumn] = {}
         self._usage_of: WeakKeyDictionary[PodSpec, IntColumn] = WeakKeyDictionary()
 
     # Columns
+
+    def _show(self) -> None:
+        """What others see of the columns. Plugins compute with slices of them, and `column -= 1` is soon
+        written: it must fail rather than change what is known of the cluster."""
+        self.all_usage = read_only(self._usage)
+        self.all_allocatable = read_only(self._allocatable)
+        self.all_free = read_only(self._free)
+        """The difference, because every filter wants to know it. Negative where there is too much."""
+        self._shown_taint_numbers = read_only(self._taint_numbers)
+        self._shown_unschedulable = read_only(self._unschedulable)
 
     def allocatable(self, number: int) -> IntColumn:
         return self.all_allocatable[number, : self.size]
@@ -95,11 +105,11 @@ class NodeTable:
     @property
     def taint_numbers(self) -> IntColumn:
         """Per row, an index into `taints.sets`."""
-        return self._taint_numbers[: self.size]
+        return self._shown_taint_numbers[: self.size]
 
     @property
     def unschedulable(self) -> Mask:
-        return self._unschedulable[: self.size]
+        return self._shown_unschedulable[: self.size]
 
     def label(self, key: str) -> LabelColumn:
         """The column of a label key, made when first asked for."""
@@ -120,7 +130,7 @@ class NodeTable:
         self.size += 1
         self.nodes.append(node)
         self.pods.append({})
-        self.all_usage[:, row] = 0
+        self._usage[:, row] = 0
         self._write(row, None, node)
         self._size_changed()
         return row
@@ -158,9 +168,9 @@ class NodeTable:
         amounts = node.allocatable
         numbers = [self.resources.number(name) for name in amounts]
         self._widen()
-        self.all_allocatable[:, row] = 0
-        self.all_allocatable[numbers, row] = list(amounts.values())
-        self.all_free[:, row] = self.all_allocatable[:, row] - self.all_usage[:, row]
+        self._allocatable[:, row] = 0
+        self._allocatable[numbers, row] = list(amounts.values())
+        self._free[:, row] = self._allocatable[:, row] - self._usage[:, row]
         self._taint_numbers[row] = self.taints.number(node.spec.taints)
         self._unschedulable[row] = node.spec.unschedulable
         for column in self._labels.values():
@@ -181,13 +191,13 @@ class NodeTable:
 
     def add_usage(self, pod: Pod, row: int) -> None:
         usage = self.usage_of(pod)
-        self.all_usage[: len(usage), row] += usage
-        self.all_free[: len(usage), row] -= usage
+        self._usage[: len(usage), row] += usage
+        self._free[: len(usage), row] -= usage
 
     def remove_usage(self, pod: Pod, row: int) -> None:
         usage = self.usage_of(pod)
-        self.all_usage[: len(usage), row] -= usage
-        self.all_free[: len(usage), row] += usage
+        self._usage[: len(usage), row] -= usage
+        self._free[: len(usage), row] += usage
 
     def usage_of(self, pod: Pod) -> IntColumn:
         """What one placed pod adds to each column: computed once per shape."""
@@ -210,30 +220,32 @@ class NodeTable:
     def used_more(self, resources: IntColumn, rows: IntColumn, amounts: IntColumn) -> Iterator[None]:
         """As if so much more of these resources (or less) were used on these rows, while the block lasts."""
         where = np.ix_(resources, rows)
-        self.all_usage[where] += amounts
-        self.all_free[where] -= amounts
+        self._usage[where] += amounts
+        self._free[where] -= amounts
         try:
             yield
         finally:
-            self.all_usage[where] -= amounts
-            self.all_free[where] += amounts
+            self._usage[where] -= amounts
+            self._free[where] += amounts
 
     def _widen(self) -> None:
         """Makes columns for resources that were just numbered."""
-        missing = len(self.resources) - len(self.all_usage)
+        missing = len(self.resources) - len(self._usage)
         if missing > 0:
             empty = np.zeros((missing, self.capacity), np.int64)
-            self.all_usage = np.vstack([self.all_usage, empty])
-            self.all_allocatable = np.vstack([self.all_allocatable, empty])
-            self.all_free = np.vstack([self.all_free, empty])
+            self._usage = np.vstack([self._usage, empty])
+            self._allocatable = np.vstack([self._allocatable, empty])
+            self._free = np.vstack([self._free, empty])
+            self._show()
 
     def _grow(self, capacity: int) -> None:
         self.capacity = capacity
-        self.all_usage = grown(self.all_usage, capacity)
-        self.all_allocatable = grown(self.all_allocatable, capacity)
-        self.all_free = grown(self.all_free, capacity)
+        self._usage = grown(self._usage, capacity)
+        self._allocatable = grown(self._allocatable, capacity)
+        self._free = grown(self._free, capacity)
         self._taint_numbers = grown(self._taint_numbers, capacity)
         self._unschedulable = grown(self._unschedulable, capacity)
+        self._show()
         for column in self._labels.values():
             column.grow(capacity)
 

@@ -72,7 +72,8 @@ class NodeRow:
 
 
 class Nodes:
-    """Some rows of the node table, as columns of equal length. Do not write into a column."""
+    """Some rows of the node table, as columns of equal length. To write into one, copy it: those of all nodes
+    are the table's own, and refuse to be changed."""
 
     __slots__ = ("cluster", "rows", "size", "table")
 
@@ -119,7 +120,7 @@ class Nodes:
         """The node records, for what no column holds."""
         nodes = self.table.nodes
         if isinstance(self.rows, slice):
-            return nodes
+            return nodes.copy()
         return [nodes[row] for row in self.rows.tolist()]
 
     def allocatable(self, resource: str) -> IntColumn:
@@ -154,7 +155,7 @@ class Nodes:
 
     def label_values(self, key: str) -> list[str]:
         """The value that each number of `label_ids` stands for."""
-        return self.table.label(key).values
+        return self.table.label(key).values.copy()
 
     def with_label(self, key: str, accepts: Callable[[str | None], bool]) -> Mask:
         """The nodes whose value of a label (None when missing) is accepted; asked once per value."""

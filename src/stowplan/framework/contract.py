@@ -310,8 +310,9 @@ class ScorePlugin(Plugin):
         return np.fromiter(scores, np.int64, len(nodes))
 
     def normalize(self, state: CycleState, pod: Pod, scores: IntColumn, nodes: Nodes) -> IntColumn:
-        """Brings the scores of the nodes that can take the pod to 0 to 100. Where all nodes score the
-        same, it must give all nodes the same. Leave it out when scores are in range by themselves."""
+        """Brings the scores of the nodes that can take the pod to 0 to 100: new ones, the given column cannot
+        be written into. Where all nodes score the same, it must give all nodes the same. Leave it out when
+        scores are in range by themselves."""
         return scores
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stowplan.cluster import IntColumn, NodeRow, Nodes
+from stowplan.cluster.columns import read_only
 from stowplan.framework.asking import NO_CONCERN, PreFilterAnswer, ask_pre_filter, ask_pre_score, ask_shape
 from stowplan.framework.contract import SKIP, CycleState, Narrow, PreFilterPlugin, ScorePlugin
 from stowplan.framework.failure import failed
@@ -180,9 +181,10 @@ def run_score(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) ->
 def run_normalize(
     plugin: ScorePlugin, state: CycleState, pod: Pod, raw: IntColumn, nodes: Nodes
 ) -> IntColumn:
-    """Scores of the nodes that can take the pod, brought to 0 to 100 and checked."""
+    """Scores of the nodes that can take the pod, brought to 0 to 100 and checked. `raw` may be remembered, so
+    the plugin may not write into it."""
     try:
-        scores = as_column(plugin.normalize(state, pod, raw, nodes), nodes.size, "normalize")
+        scores = as_column(plugin.normalize(state, pod, read_only(raw), nodes), nodes.size, "normalize")
     except BaseException as problem:
         raise failed(plugin.name, "normalize", problem) from problem
     check_range(plugin, scores)

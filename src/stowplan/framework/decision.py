@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from stowplan.cluster import Cluster, IntColumn, Mask
+from stowplan.cluster.columns import read_only
 from stowplan.framework.contract import CycleState
 from stowplan.framework.status import Code, Status
 from stowplan.framework.verdict import Verdict
@@ -63,7 +64,7 @@ class Rejections:
         chosen: Mask = np.full(size, self.absent is not None and self.absent.code == code)
         for (_, status), rows in self._by_status():
             chosen[rows] = status.code == code
-        return np.flatnonzero(chosen)
+        return read_only(np.flatnonzero(chosen))
 
     def _by_status(self) -> list[tuple[tuple[str, Status], IntColumn]]:
         """The looked-at rows, grouped by plugin and status."""

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from operator import itemgetter
 
 from stowplan.cluster import Cluster
+from stowplan.cluster.columns import read_only
 from stowplan.framework.contract import CycleState, FilterPlugin, ScorePlugin
 from stowplan.framework.decision import Rejections
 from stowplan.framework.memory import RowMemory, ScoreMemory, ask_filter, ask_score, check_range, normalizes
@@ -52,7 +53,7 @@ class Plan:
         are made once."""
         if self._rejections is None or self._rejections_version != self.merged.version:
             self._rejections = Rejections(
-                self.cluster, rejected_by=self.merged.rejected_by.copy(), verdicts=self.verdicts()
+                self.cluster, rejected_by=read_only(self.merged.rejected_by.copy()), verdicts=self.verdicts()
             )
             self._rejections_version = self.merged.version
         return self._rejections

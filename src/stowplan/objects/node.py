@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 
 import msgspec
 
@@ -52,11 +54,11 @@ class Node(KubeObject, frozen=True, dict=True, gc=True, weakref=True):
     status: NodeStatus = NodeStatus()
 
     @cached_property
-    def allocatable(self) -> dict[str, int]:
+    def allocatable(self) -> Mapping[str, int]:
         """What pods may use in all: cpu in thousandths, everything else in units."""
-        return resource_amounts(self.status.allocatable)
+        return MappingProxyType(resource_amounts(self.status.allocatable))
 
     @cached_property
-    def capacity(self) -> dict[str, int]:
+    def capacity(self) -> Mapping[str, int]:
         """What the machine has: cpu in thousandths, everything else in units."""
-        return resource_amounts(self.status.capacity)
+        return MappingProxyType(resource_amounts(self.status.capacity))

@@ -6,8 +6,9 @@ Thousands of pods come from one template. What scheduling reads of their spec is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -177,7 +178,8 @@ class PodSpec(Record, frozen=True, eq=False, dict=True, weakref=True, gc=True):
     """What scheduling reads of a pod's spec; pods of one shape share one object.
 
     Equality is identity, so a spec is a cheap cache key. Properties that are pure functions of the spec
-    are cached on it. The node of a pod is no part of its shape and stands in `Pod.node_name`.
+    are cached on it, amounts such that nobody can change them. The node of a pod is no part of its shape and
+    stands in `Pod.node_name`.
     """
 
     scheduler_name: str = DEFAULT_SCHEDULER_NAME
@@ -208,19 +210,19 @@ class PodSpec(Record, frozen=True, eq=False, dict=True, weakref=True, gc=True):
         return _without_amounts(self)
 
     @derived
-    def request(self) -> dict[str, int]:
+    def request(self) -> Mapping[str, int]:
         """What the pod needs to fit on a node: cpu in thousandths, everything else in units."""
-        return requests.spec_request(self)
+        return MappingProxyType(requests.spec_request(self))
 
     @derived
-    def scoring_request(self) -> dict[str, int]:
+    def scoring_request(self) -> Mapping[str, int]:
         """What the pod, while it is to be placed, counts for in resource scoring."""
-        return requests.spec_scoring_request(self)
+        return MappingProxyType(requests.spec_scoring_request(self))
 
     @derived
-    def nonzero_request(self) -> dict[str, int]:
+    def nonzero_request(self) -> Mapping[str, int]:
         """What the pod, once placed, counts for in resource scoring."""
-        return requests.spec_nonzero_request(self)
+        return MappingProxyType(requests.spec_nonzero_request(self))
 
     @derived
     def required_node_affinity(self) -> selectors.RequiredNodeAffinity:

@@ -46,21 +46,21 @@ def spec_scoring_request(spec: PodSpec) -> dict[str, int]:
     return _canonical(_pod_request(spec, _declared, _DEFAULTS, pod_level=False))
 
 
-def spec_nonzero_request(spec: PodSpec) -> dict[str, int]:
+def spec_nonzero_request(spec: PodSpec) -> Mapping[str, int]:
     """What a placed pod counts for in resource scoring, while its status says nothing else."""
     if spec.resources is None:
         return spec.scoring_request
     return _nonzero_request(spec, _declared, None)
 
 
-def placed_request(pod: Pod) -> dict[str, int]:
+def placed_request(pod: Pod) -> Mapping[str, int]:
     """What a placed pod uses of its node: the most of what is declared, allocated and in effect."""
     if uses_what_it_declares(pod):
         return pod.spec.request
     return _canonical(_pod_request(pod.spec, _effective_request(pod), _NO_DEFAULTS, _pod_resize(pod)))
 
 
-def placed_nonzero_request(pod: Pod) -> dict[str, int]:
+def placed_nonzero_request(pod: Pod) -> Mapping[str, int]:
     """What a placed pod counts for in resource scoring; only its cpu and memory are used."""
     if uses_what_it_declares(pod):
         return pod.spec.nonzero_request

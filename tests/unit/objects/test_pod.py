@@ -13,6 +13,13 @@ def test_pods_of_one_shape_share_their_spec_and_what_follows_from_it() -> None:
     assert (first.node_name, second.node_name) == ("n1", "n2")
 
 
+def test_what_a_spec_asks_for_cannot_be_changed_for_all_its_pods() -> None:
+    spec = make_pod("p").requests(cpu=1).build().spec
+    for amounts in (spec.request, spec.scoring_request, spec.nonzero_request):
+        with pytest.raises(TypeError):
+            amounts["cpu"] = 0  # type: ignore[index]
+
+
 def test_pods_that_a_scheduler_can_tell_apart_have_different_shapes() -> None:
     base = make_pod("a").build()
     for other in (

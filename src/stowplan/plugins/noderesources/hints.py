@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from stowplan.cluster.extended import CLASS_PREFIX, ExtendedResources, may_be_device
 from stowplan.framework.events import Action, EventHint, Resource
@@ -39,7 +39,7 @@ class FitHints:
             for name in ("pods", *needs)
         )
 
-    def _would_fit(self, needs: dict[str, int], node: Node) -> bool:
+    def _would_fit(self, needs: Mapping[str, int], node: Node) -> bool:
         offered = node.allocatable
         return offered.get("pods", 0) > 0 and all(
             amount <= offered.get(name, 0) or self._is_device(name, offered.get(name, 0))
