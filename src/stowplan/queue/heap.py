@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
+from stowplan.framework.failure import pass_on_exit
 from stowplan.queue.queued import QueuedPod
+
+log = logging.getLogger(__name__)
 
 _Entry = tuple[Any, int, QueuedPod]
 _SLACK = 64
 
 
+class _Lenient:
+    """A key that comes before no key that it cannot be compared with."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+    def __lt__(self, other: _Lenient) -> bool:
+        try:
+            return bool(self.key < other.key)
+        except BaseException as problem:
+            pass_on_exit(problem)
+            return False
+
+
 class PodHeap:
     """A heap of pods by a key of their own. Pods that were taken out leave an entry behind, which is
-    dropped when it comes up; equal keys come in the order in which they were put in."""
+    dropped when it comes up; equal keys come in the order in which they were put in.
 
-    __slots__ = ("_entries", "_key", "_next", "_standing")
+    Keys are a plugin's, and may turn out not to be comparable with each other. No pod is lost by that.
+    """
 
-    def __init__(self, key: Callable[[QueuedPod], Any]) -> None:
+    __slots__ = ("_entries", "_key", "_next", "_standing", "_whose")
+
+    def __init__(self, key: Callable[[QueuedPod], Any], whose: str = "") -> None:
         self._key = key
+        self._whose = whose
         self._entries: list[_Entry] = []
         self._standing: dict[str, _Entry] = {}
         """The one entry of each pod that counts."""
@@ -30,14 +54,20 @@ class PodHeap:
         """Puts a pod in; one of the same namespace and name is replaced."""
         entry = (self._key(queued), next(self._next), queued)
         self._standing[queued.key] = entry
-        heapq.heappush(self._entries, entry)
-        if len(self._entries) > _SLACK + 2 * len(self._standing):
-            self._entries = list(self._standing.values())
-            heapq.heapify(self._entries)
+        try:
+            heapq.heappush(self._entries, entry)
+            if len(self._entries) > _SLACK + 2 * len(self._standing):
+                self._rebuild()
+        except BaseException as problem:
+            self._be_lenient(problem)
 
     def refresh(self, queued: QueuedPod) -> None:
         """The pod has changed, and with it perhaps its place."""
-        if self._standing[queued.key][0] != self._key(queued):
+        try:
+            if self._standing[queued.key][0] != self._key(queued):
+                self.push(queued)
+        except BaseException as problem:
+            self._be_lenient(problem)
             self.push(queued)
 
     def peek(self) -> QueuedPod | None:
@@ -47,15 +77,15 @@ class PodHeap:
             entry = entries[0]
             if standing.get(entry[2].key) is entry:
                 return entry[2]
-            heapq.heappop(entries)
+            self._drop_first()
         return None
 
     def pop(self) -> QueuedPod | None:
         """The first pod, taken out."""
         queued = self.peek()
         if queued is not None:
-            heapq.heappop(self._entries)
             del self._standing[queued.key]
+            self._drop_first()
         return queued
 
     def remove(self, key: str) -> QueuedPod | None:
@@ -66,6 +96,26 @@ class PodHeap:
     def get(self, key: str) -> QueuedPod | None:
         entry = self._standing.get(key)
         return None if entry is None else entry[2]
+
+    def _drop_first(self) -> None:
+        try:
+            heapq.heappop(self._entries)
+        except BaseException as problem:
+            self._be_lenient(problem)
+
+    def _rebuild(self) -> None:
+        self._entries[:] = self._standing.values()
+        heapq.heapify(self._entries)
+
+    def _be_lenient(self, problem: BaseException) -> None:
+        """A comparison failed halfway through, so the entries are in disorder or one is gone."""
+        pass_on_exit(problem)
+        log.error("keys of %s cannot be compared: no order is kept", self._whose, exc_info=problem)
+        strict = self._key
+        self._key = lambda queued: _Lenient(strict(queued))
+        for name, (key, number, queued) in self._standing.items():
+            self._standing[name] = (_Lenient(key), number, queued)
+        self._rebuild()
 
     def __len__(self) -> int:
         return len(self._standing)

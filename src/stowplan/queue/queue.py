@@ -54,7 +54,8 @@ class SchedulingQueue:
         max_in_unschedulable: float = 300.0,
         arrived: Callable[[str, str], None] = _look_away,
     ) -> None:
-        sort_key = order_by(next(iter(profiles.values())).queue_sort[0])
+        sorter = next(iter(profiles.values())).queue_sort[0]
+        sort_key, sorted_by = order_by(sorter), f"QueueSort plugin {sorter.name}"
         self._now = now
         self._nominations = nominations
         self._pre_enqueue = {name: profile.pre_enqueue for name, profile in profiles.items()}
@@ -66,8 +67,8 @@ class SchedulingQueue:
         self._backoff = Backoff(initial_backoff, max_backoff)
         self._max_in_unschedulable = max_in_unschedulable
         self._arrived = arrived
-        self._active = PodHeap(sort_key)
-        self._backing_off = PodHeap(lambda queued: (self._backoff.ends(queued), sort_key(queued)))
+        self._active = PodHeap(sort_key, sorted_by)
+        self._backing_off = PodHeap(lambda queued: (self._backoff.ends(queued), sort_key(queued)), sorted_by)
         self._after_error = PodHeap(self._backoff.ends)
         self._heaps = (self._active, self._backing_off, self._after_error)
         self._unschedulable = UnschedulablePods()

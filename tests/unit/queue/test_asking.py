@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stowplan.framework import Code, Status
 from stowplan.framework.contract import QueuedPod
-from tests.unit.queue.rig import NODE_LABEL, Rig, pod
+from tests.unit.queue.rig import CLASS_ADD, NODE_LABEL, Rig, pod
 
 
 def test_a_gate_that_fails_is_closed() -> None:
@@ -28,6 +30,30 @@ def test_only_a_success_opens_the_gate(answer: Any, where: str) -> None:
     waiting = pod("p")
     rig.queue.add(waiting)
     assert rig.where(waiting) == where
+
+
+@pytest.mark.parametrize("helps", [lambda *_: np.ones(2), lambda *_: asyncio.run(_cancelled())])
+def test_a_hint_that_fails_counts_as_yes(helps: Any) -> None:
+    rig = Rig()
+    rig.plugin("Picky").helps = helps
+    rig.queue.add(pod("p"))
+    rig.queue.add_unschedulable(rig.pop(), frozenset(("Picky",)))
+    rig.move(NODE_LABEL)
+    assert rig.where(pod("p")) == "backoff"
+
+
+async def _cancelled() -> bool:
+    raise asyncio.CancelledError
+
+
+def test_a_gate_that_does_not_know_how_pods_are_called_lets_nobody_in() -> None:
+    rig = Rig()
+    gate = rig.plugin("Gate")
+    gate.closed = {"p"}
+    gate.let_in = lambda: [["default/p"], None]
+    rig.queue.add(pod("p"))
+    rig.move(CLASS_ADD)
+    assert rig.where(pod("p")) == "gated"
 
 
 def test_pods_that_cannot_be_put_in_order_come_last() -> None:
@@ -52,22 +78,22 @@ def test_pods_that_cannot_be_put_in_order_come_last() -> None:
     assert rig.queue.counts()["active"] == 3
 
 
-class Unordered:
-    """A key that is like no other, not even itself."""
-
-
-@pytest.mark.parametrize("odd", ["x", None, (1, "x"), (1, 2, 3), Unordered(), (1, Unordered()), 1j])
-def test_keys_that_cannot_be_compared_break_no_queue(odd: object) -> None:
+@pytest.mark.parametrize(
+    "keys",
+    [(None, 1, "a"), (1, None, {}), (np.arange(2), np.arange(2), np.arange(2)), ((1, None), (2, 3), (1, 5))],
+)
+def test_keys_that_cannot_be_compared_lose_no_pod(keys: tuple[Any, ...]) -> None:
     rig = Rig()
-    rig.plugin("PrioritySort").sort_key = lambda queued: odd if queued.pod.name == "odd" else (2, 5)
-    for name in ("first", "odd", "second", "third"):
+    key_of = {f"p{number}": keys[number % 3] for number in range(12)}
+    rig.plugin("PrioritySort").sort_key = lambda queued: key_of[queued.pod.name]
+    for name in key_of:
         rig.queue.add(pod(name))
-    assert [rig.pop().pod.name for _ in range(4)] == ["first", "second", "third", "odd"]
-
-
-def test_any_number_of_kinds_of_keys_will_do() -> None:
-    rig = Rig()
-    rig.plugin("PrioritySort").sort_key = lambda queued: (0,) * int(queued.pod.name)
-    for number in range(1, 40):
-        rig.queue.add(pod(str(number)))
-    assert [rig.pop().pod.name for _ in range(39)] == [str(number) for number in range(1, 40)]
+    rig.queue.delete(pod("p4"))
+    rig.queue.update(pod("p5"), pod("p5", priority=1))
+    popped = [rig.pop() for _ in range(11)]
+    assert {queued.pod.name for queued in popped} == key_of.keys() - {"p4"}
+    for queued in popped:
+        rig.queue.add_unschedulable(queued, frozenset(("Picky",)))
+    rig.move(NODE_LABEL)
+    rig.pass_time(10)
+    assert rig.queue.counts()["active"] == 11
