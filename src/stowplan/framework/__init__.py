@@ -30,9 +30,9 @@ from stowplan.framework.contract import (
     ReservePlugin,
     ScorePlugin,
     Wait,
-    default_normalize,
 )
 from stowplan.framework.events import Action, EventHint, Resource
+from stowplan.framework.normalizing import default_normalize
 from stowplan.framework.status import Code, Status, pending, unresolvable, unschedulable
 from stowplan.framework.verdict import Verdict
 

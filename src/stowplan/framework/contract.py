@@ -15,6 +15,7 @@ What an answer depends on is declared in `reads`. Without a declaration nothing 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Hashable, Iterable, Mapping, Sequence
+from copy import copy
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Protocol, runtime_checkable
 
@@ -70,8 +71,8 @@ ASK_ALWAYS = _AskAlways()
 class CycleState(dict[Hashable, Any]):
     """What plugins note down for later points of the same cycle, under keys of their own choice.
 
-    Values that have a `clone` method are cloned when a trial needs its own copy (preemption, nominated
-    pods); all others are shared and must not be changed after PreFilter.
+    A trial (preemption, nominated pods) gets a copy, and may change it: values with a `clone` method are
+    cloned, dicts, lists, sets and arrays copied as they are. All other values are shared by all trials.
     """
 
     __slots__ = ("skipped_filters", "skipped_scores")
@@ -88,11 +89,15 @@ class CycleState(dict[Hashable, Any]):
 
     def clone(self) -> CycleState:
         twin = CycleState(
-            (key, value.clone() if hasattr(value, "clone") else value) for key, value in self.items()
+            (key, value.clone() if hasattr(value, "clone") else _copied(value)) for key, value in self.items()
         )
         twin.skipped_filters = set(self.skipped_filters)
         twin.skipped_scores = set(self.skipped_scores)
         return twin
+
+
+def _copied(value: object) -> object:
+    return copy(value) if isinstance(value, (dict, list, set, np.ndarray)) else value
 
 
 class Narrow(NamedTuple):
@@ -237,7 +242,7 @@ class PreFilterPlugin(Plugin):
 
     def add_pod(self, state: CycleState, pod: Pod, other: Pod, node: NodeRow) -> Status | None:
         """`other` was added to the node (in a trial, the cluster shows it already): correct what
-        `pre_filter` noted in `state`."""
+        `pre_filter` noted in `state`, which is a copy for this trial."""
         return None
 
     def remove_pod(self, state: CycleState, pod: Pod, other: Pod, node: NodeRow) -> Status | None:
@@ -311,8 +316,8 @@ class ScorePlugin(Plugin):
 
     def normalize(self, state: CycleState, pod: Pod, scores: IntColumn, nodes: Nodes) -> IntColumn:
         """Brings the scores of the nodes that can take the pod to 0 to 100: new ones, the given column cannot
-        be written into. Where all nodes score the same, it must give all nodes the same. Leave it out when
-        scores are in range by themselves."""
+        be written into; often `default_normalize`. Where all nodes score the same, it must give all nodes the
+        same. Leave it out when scores are in range by themselves."""
         return scores
 
 
@@ -400,15 +405,6 @@ def points_of(plugin: type[Plugin]) -> frozenset[str]:
 def overrides(plugin: Plugin, base: type[Plugin], method: str) -> bool:
     """Whether the plugin has a method of its own in place of the contract's."""
     return getattr(type(plugin), method) is not getattr(base, method)
-
-
-def default_normalize(scores: IntColumn, *, reverse: bool = False) -> IntColumn:
-    """Scales scores so that the highest becomes 100; with `reverse` the highest becomes 0."""
-    highest = int(scores.max(initial=0))
-    if highest == 0:
-        return np.full(len(scores), MAX_SCORE, np.int64) if reverse else scores
-    scaled = scores * MAX_SCORE // highest
-    return MAX_SCORE - scaled if reverse else scaled
 
 
 def _one(node: NodeRow) -> Nodes:

@@ -26,8 +26,9 @@ from stowplan.framework import (
     Verdict,
     unresolvable,
 )
-from stowplan.framework.contract import Handle, default_normalize
+from stowplan.framework.contract import Handle
 from stowplan.framework.events import Action, EventHint, Resource
+from stowplan.framework.normalizing import default_normalize
 from stowplan.objects import (
     Node,
     NodeSelectorTerm,

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from stowplan.cluster import IntColumn, NodeRow, Nodes
 from stowplan.framework import CycleState, FilterPlugin, Reads, ScorePlugin, Status, Verdict, unresolvable
-from stowplan.framework.contract import default_normalize
 from stowplan.framework.events import Action, EventHint, Resource
+from stowplan.framework.normalizing import default_normalize
 from stowplan.objects import Node, Pod, Taint, Toleration, find_untolerated, tolerates
 from stowplan.plugins.waking import is_same
 

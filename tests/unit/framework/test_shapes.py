@@ -9,7 +9,7 @@ import pytest
 
 from stowplan.cluster import IntColumn, NodeRow, Nodes
 from stowplan.framework import CycleState, FilterPlugin, Reads, ScorePlugin, Status, unschedulable
-from stowplan.framework.contract import default_normalize
+from stowplan.framework.normalizing import default_normalize
 from stowplan.objects import DeviceClass, Pod
 from stowplan.testing.builders import PodBuilder, make_node, make_object, make_pod
 from stowplan.testing.deciding import cluster_of, scheduler

@@ -28,10 +28,10 @@ from stowplan.framework.contract import (
     Reads,
     ReservePlugin,
     ScorePlugin,
-    default_normalize,
 )
 from stowplan.framework.decision import Rejections
 from stowplan.framework.events import EventHint
+from stowplan.framework.normalizing import default_normalize
 from stowplan.framework.status import Status, error, unresolvable, unschedulable
 from stowplan.framework.verdict import Verdict
 from stowplan.objects import Node, Pod, ResourceClaim
