@@ -17,6 +17,7 @@ from stowplan.framework.contract import (
 )
 from stowplan.framework.events import Action, ClusterEvent, EventHint, Hint, Resource
 from stowplan.framework.failure import pass_on_exit
+from stowplan.framework.registry import RegistryError
 from stowplan.queue.queued import QueuedPod
 
 log = logging.getLogger(__name__)
@@ -110,7 +111,17 @@ def _says_yes(plugin: str, hint: Hint, queued: QueuedPod, old: Any, new: Any) ->
         return True
 
 
-def _registrations(plugin: Plugin) -> Iterable[Registered]:
+def _registrations(plugin: Plugin) -> list[Registered]:
+    try:
+        return list(_declared(plugin))
+    except Exception as problem:
+        raise RegistryError(
+            f"plugin {plugin.name}: its events cannot be read ({type(problem).__name__}: {problem}); "
+            "events() must give None or EventHints"
+        ) from problem
+
+
+def _declared(plugin: Plugin) -> Iterable[Registered]:
     events = plugin.events()
     if events is None:
         yield Registered(plugin.name, _EVERYTHING)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from stowplan.cluster import Cluster, NodeRow
 from stowplan.framework.contract import BindPlugin, CycleState, FilterPlugin
 from stowplan.framework.events import NODE_ADD, Action, ClusterEvent, EventHint, Resource, cluster_event
+from stowplan.framework.registry import RegistryError
 from stowplan.objects import Pod
 from stowplan.plugins.node_name import NodeName
 from stowplan.queue.hints import Hints
@@ -33,6 +38,18 @@ def plugins(event: ClusterEvent, *kinds: type) -> frozenset[str]:
 def test_a_plugin_that_declares_nothing_is_asked_about_everything() -> None:
     for event in (NODE_ADD, NODE_TAINT, CLASS_ADD, cluster_event(Resource.ASSIGNED_POD, Action.UPDATE)):
         assert plugins(event, Undeclared, Binds) == {"Undeclared"}
+
+
+@pytest.mark.parametrize("events", [5, ["NodeAdd"], KeyError("no")])
+def test_a_plugin_whose_events_cannot_be_read_is_named(events: Any) -> None:
+    class Muddled(Undeclared):
+        def events(self) -> Any:
+            if isinstance(events, Exception):
+                raise events
+            return events
+
+    with pytest.raises(RegistryError, match="plugin Muddled: its events cannot be read"):
+        Hints([build_plugin(Muddled, Cluster())])
 
 
 def test_who_waits_for_new_nodes_is_asked_about_taints_and_no_other_change() -> None:
