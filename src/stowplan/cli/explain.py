@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from stowplan.framework.trace import PreemptionTrace
     from stowplan.objects import Pod
 
+_FEW = 5
 _LEGEND = "A score: as the plugin gave it > normalised > times its weight; once where these are the same."
 
 
@@ -94,9 +95,19 @@ def _find(pods: dict[str, Pod], wanted: str) -> Pod:
 def as_text(trace: Trace) -> str:
     """The account as a person wants to read it."""
     parts = [f"Pod {trace.pod}: {_outcome(trace)}"]
+    if trace.prefilter is not None:
+        parts.append(
+            f"No node was looked at: PreFilter of {trace.prefilter.plugin} says {trace.prefilter.code.label}"
+        )
     if trace.narrowed is not None:
         parts.append(
-            f"Only these nodes were looked at, as PreFilter plugins want it: {', '.join(trace.narrowed)}"
+            "Only these nodes were looked at, as PreFilter plugins want it: "
+            + (", ".join(trace.narrowed) or "none of those that they name exists")
+        )
+    if trace.search_ends_after:
+        parts.append(
+            f"As percentageOfNodesToScore is, a decision looks no further than {trace.search_ends_after} "
+            "nodes that can take the pod. Here all nodes are looked at."
         )
     if trace.totals:
         parts.append(_score_table(trace))
@@ -110,10 +121,17 @@ def as_text(trace: Trace) -> str:
 
 
 def _outcome(trace: Trace) -> str:
-    where = f"goes to {' or '.join(trace.best)}" if trace.best else trace.message or "goes nowhere"
+    where = f"goes to {_one_of(trace.goes_to)}" if trace.goes_to else trace.message or "goes nowhere"
+    if trace.promised:
+        where += ", which it is nominated to"
     if trace.held_back is None:
         return where
     return f"held back by {trace.held_back.plugin}: {trace.held_back.message}. Without that: {where}"
+
+
+def _one_of(nodes: tuple[str, ...]) -> str:
+    few = " or ".join(nodes[:_FEW])
+    return few if len(nodes) <= _FEW else f"{few} or another of {len(nodes)} that score the same"
 
 
 def _score_table(trace: Trace) -> str:

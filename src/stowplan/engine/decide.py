@@ -78,7 +78,7 @@ class Decider:
         state = plan.fork_state()
         if not (plan.fixed and self._live_pre_filters_pass(plan, state, pod)):
             return self._decide_afresh(pod, attempt)
-        promised = self._promised_row_that_fits(state, pod)
+        promised = promised_row_that_fits(self.profile, state, pod)
         if promised is not None:
             return self._chosen(pod, state, promised, 1, 1)
         plan.merged.refresh()
@@ -116,19 +116,10 @@ class Decider:
                     verdicts.append((number, verdict.spread_out(nodes.rows, len(left))))
         return Overlay(verdicts, rejected_with_nominated(self.profile, state, pod, rejected_by))
 
-    def _promised_row_that_fits(self, state: CycleState, pod: Pod) -> int | None:
-        """The row that the pod itself is nominated to, if it can go there by now: others need no look."""
-        name = pod.status.nominated_node_name or self.cluster.nominations.node_of(pod.uid)
-        row = self.cluster.row_of(name) if name else None
-        if row is None or run_with_nominated(self.profile, state, pod, NodeRow(self.cluster, row)):
-            return None
-        return row
-
     # Choosing
 
     def _sampled(self, plan: Plan, state: CycleState, pod: Pod, attempt: int, overlay: Overlay) -> Decision:
-        """Where nothing scores, one node is as good as another."""
-        wanted = nodes_to_find(self._percentage, self.cluster.table.size) if self.profile.scores else 1
+        wanted = nodes_wanted(self.profile)
         feasible, looked_at = self._rotation.cut(overlay.apply(plan.merged.ranked >= 0), wanted)
         count = int(np.count_nonzero(feasible))
         return self._choose(plan, state, pod, attempt, feasible, count, overlay, looked_at)
@@ -230,7 +221,7 @@ class Decider:
         outcome = run_pre_filters(self.profile, state, pod)
         if outcome.status is not None:
             return self._rejected(pod, state, prefilter_rejections(self.profile, outcome))
-        promised = self._promised_row_that_fits(state, pod)
+        promised = promised_row_that_fits(self.profile, state, pod)
         if promised is not None:
             return self._chosen(pod, state, promised, 1, 1)
         nodes, rejections = look_at_nodes(self.profile, state, pod, outcome)
@@ -246,6 +237,23 @@ class Decider:
                 totals += run_score(plugin, state, pod, nodes)[1] * self.profile.weights[plugin.name]
         position = pick_best(totals, self.profile.host.seed, pod, attempt)
         return self._chosen(pod, state, nodes.row_numbers.item(position), nodes.size, looked_at)
+
+
+def promised_row_that_fits(profile: Profile, state: CycleState, pod: Pod) -> int | None:
+    """The row that the pod itself is nominated to, if it can go there by now: others need no look."""
+    cluster = profile.host.cluster
+    name = pod.status.nominated_node_name or cluster.nominations.node_of(pod.uid)
+    row = cluster.row_of(name) if name else None
+    if row is None or run_with_nominated(profile, state, pod, NodeRow(cluster, row)):
+        return None
+    return row
+
+
+def nodes_wanted(profile: Profile) -> int:
+    """How many nodes that can take the pod end the search, where not all are looked at. Where nothing scores,
+    one node is as good as another."""
+    nodes = profile.host.cluster.table.size
+    return nodes_to_find(profile.percentage_of_nodes_to_score, nodes) if profile.scores else 1
 
 
 def prefilter_rejections(profile: Profile, outcome: PreFilterOutcome) -> Rejections:

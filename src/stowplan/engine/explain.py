@@ -7,7 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from stowplan.cluster import Nodes
-from stowplan.engine.decide import look_at_nodes, prefilter_rejections
+from stowplan.engine.decide import (
+    look_at_nodes,
+    nodes_wanted,
+    prefilter_rejections,
+    promised_row_that_fits,
+)
 from stowplan.engine.trace import PluginScore, Trace
 from stowplan.framework.contract import CycleState, PreScorePlugin
 from stowplan.framework.cycle import PreFilterOutcome, run_pre_filters, run_pre_scores, run_score
@@ -48,11 +53,13 @@ def _explain(profile: Profile, pod: Pod) -> Trace:
     if outcome.status is not None:
         rejections = prefilter_rejections(profile, outcome)
         return _no_node(profile, state, pod, outcome, rejections)
+    promised = promised_row_that_fits(profile, state, pod)
     nodes, rejections = look_at_nodes(profile, state, pod, outcome)
     if not nodes.size:
         return _no_node(profile, state, pod, outcome, rejections)
     scores, totals = _scores(profile, state, pod, nodes)
     best = max(totals.values())
+    wanted = nodes_wanted(profile) if profile.percentage_of_nodes_to_score and outcome.names is None else 0
     return Trace(
         pod=pod.key,
         narrowed=_narrowed(profile, outcome),
@@ -61,6 +68,8 @@ def _explain(profile: Profile, pod: Pod) -> Trace:
         scores=scores,
         totals=totals,
         best=tuple(sorted(name for name, total in totals.items() if total == best)),
+        promised="" if promised is None else cluster.table.nodes[promised].name,
+        search_ends_after=wanted if wanted < nodes.size else 0,
         allocations=_allocations(profile, state, pod, nodes),
     )
 

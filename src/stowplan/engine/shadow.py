@@ -161,12 +161,12 @@ class Shadow:
         queued.pod = outcome.old
         trace = self._explained(outcome.old)
         if outcome.node_name:
-            agreed = outcome.node_name in trace.best
+            agreed = outcome.node_name in trace.goes_to
         else:
-            agreed = not trace.best and outcome.message.startswith(trace.message)
+            agreed = not trace.goes_to and outcome.message.startswith(trace.message)
         if not agreed:
             theirs = outcome.node_name or outcome.message
-            difference = Difference(outcome.new.key, theirs, trace.best, trace, out_of_turn)
+            difference = Difference(outcome.new.key, theirs, trace.goes_to, trace, out_of_turn)
             self.tally.differences.append(difference)
             self._report(difference)
         if outcome.node_name:

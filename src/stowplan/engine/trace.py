@@ -39,12 +39,23 @@ class Trace:
     """Per feasible node and per plugin that did not skip."""
     totals: dict[str, int] = field(default_factory=dict)
     best: tuple[str, ...] = ()
+    """The nodes with the highest total."""
+    promised: str = ""
+    """The node that the pod is nominated to, if it can take the pod: it goes there, whatever the scores."""
+    search_ends_after: int = 0
+    """How many nodes that can take the pod end a search, where `percentageOfNodesToScore` makes that fewer
+    than there are: a decision then takes the best of those that it finds first."""
     message: str = ""
     """The text of the pod's condition, before anything PostFilter adds."""
     unschedulable_plugins: tuple[str, ...] = ()
     preemption: PreemptionTrace | None = None
     allocations: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     """Per feasible node: claim to `request driver/pool/device` of each device that it would be given."""
+
+    @property
+    def goes_to(self) -> tuple[str, ...]:
+        """Where the pod may go, any of them, when all nodes are looked at."""
+        return (self.promised,) if self.promised else self.best
 
 
 def as_data(trace: Trace) -> dict[str, Any]:

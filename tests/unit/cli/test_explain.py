@@ -102,6 +102,43 @@ def test_a_narrowed_search_is_shown(capsys: pytest.CaptureFixture[str], tmp_path
     assert lines[2].endswith("PreFilter plugins want it: alpha-2")
 
 
+def test_a_narrowed_search_may_find_no_node(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: agent}, spec: {affinity: {nodeAffinity: "
+        "{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: "
+        "[{key: metadata.name, operator: In, values: [gone]}]}]}}}}}"
+    )
+    assert "\n\nOnly these nodes were looked at, as PreFilter plugins want it: none of those that they " in (
+        explain(capsys, "-f", str(file), "agent")
+    )
+
+
+def test_a_pod_that_pre_filter_rejects_is_told_by_which_plugin(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: lost}, "
+        "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: gone}}]}}"
+    )
+    assert explain(capsys, "-f", str(file), "lost").splitlines()[2] == (
+        "No node was looked at: PreFilter of VolumeRestrictions says UnschedulableAndUnresolvable"
+    )
+
+
+def test_where_a_pod_goes_is_said_in_one_line() -> None:
+    many = tuple(f"n{number}" for number in range(9))
+    assert as_text(Trace(pod="default/p", best=many)) == (
+        "Pod default/p: goes to n0 or n1 or n2 or n3 or n4 or another of 9 that score the same"
+    )
+    promised = as_text(Trace(pod="default/p", best=many, promised="n7", search_ends_after=5)).split("\n\n")
+    assert promised[0] == "Pod default/p: goes to n7, which it is nominated to"
+    assert promised[1].endswith(
+        "a decision looks no further than 5 nodes that can take the pod. Here all nodes are looked at."
+    )
+
+
 def test_devices_that_a_claim_would_be_given_are_shown() -> None:
     trace = Trace(
         pod="default/p", best=("one",), allocations={"one": {"default/gpu": ("a d/p/0", "b d/p/1")}}

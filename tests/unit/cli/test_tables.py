@@ -31,3 +31,21 @@ def test_without_a_terminal_it_is_120_wide(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("COLUMNS", raising=False)
     lines = render_table(HEADER, [("a", "word " * 60)]).splitlines()
     assert 110 < max(len(line) for line in lines) <= 120
+
+
+def test_titles_are_broken_between_their_words_when_the_table_is_too_wide() -> None:
+    header = ("NODE", "NodeResourcesFit", "PDB VIOLATIONS", "NodeResourcesBalancedAllocation")
+    rows = [("alpha-1", "87", "0", "68")]
+    assert render_table(header, rows, width=100).splitlines()[0].endswith("  NodeResourcesBalancedAllocation")
+    assert render_table(header, rows, width=60).splitlines() == [
+        "                                Node",
+        "         Node                   Resources",
+        "         Resources  PDB         Balanced",
+        "NODE     Fit        VIOLATIONS  Allocation",
+        "alpha-1  87         0           68",
+    ]
+
+
+def test_names_are_not_broken_at_their_hyphens() -> None:
+    lines = render_table(HEADER, [("web", ", ".join(f"work/batch-{n}" for n in range(20)))], width=80)
+    assert not any(line.endswith("-") for line in lines.splitlines())

@@ -140,3 +140,12 @@ def test_a_pod_deleted_while_its_turn_is_awaited_is_forgotten(shadow: Shadow) ->
     shadow.observe(None, pending("b").build())
     shadow.observe(pending("b").build(), bound("b", "n0"))
     assert shadow.tally.placed == 1
+
+
+def test_a_pod_that_goes_where_it_was_nominated_to_is_no_difference(shadow: Shadow) -> None:
+    shadow.observe(None, pending("a").build())
+    shadow.observe(pending("a").build(), bound("a", "n0"))
+    promised = pending("b").status(nominatedNodeName="n0").build()
+    shadow.observe(None, promised)
+    shadow.observe(promised, bound("b", "n0"))
+    assert (shadow.tally.placed, shadow.tally.differences) == (2, [])
