@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeAlias
 
+from stowplan.framework.args import PluginArgs
 from stowplan.framework.contract import POINTS, Plugin, points_of
 
 ENTRY_POINT_GROUP = "stowplan.plugins"
@@ -39,7 +40,7 @@ def register(plugins: Iterable[type[Plugin]]) -> dict[str, type[Plugin]]:
     """Plugin classes by name; two of one name are an error."""
     registry: dict[str, type[Plugin]] = {}
     for plugin in plugins:
-        _add(registry, plugin, f"{plugin.__module__}.{plugin.__qualname__}")
+        _add(registry, plugin)
     return registry
 
 
@@ -51,20 +52,26 @@ def discover(known: Registry) -> dict[str, type[Plugin]]:
     return registry
 
 
-def _load(entry: EntryPoint) -> type[Plugin]:
+def _load(entry: EntryPoint) -> object:
     where = f"entry point {entry.name} = {entry.value}"
     try:
-        plugin = entry.load()
+        plugin: object = entry.load()
     except Exception as problem:
         raise RegistryError(
             f"{where}: cannot be imported ({type(problem).__name__}: {problem}); fix or uninstall its package"
         ) from problem
-    if not (isinstance(plugin, type) and issubclass(plugin, Plugin)):
-        raise RegistryError(f"{where}: {plugin!r} is not a class derived from stowplan.framework.Plugin")
     return plugin
 
 
-def _add(registry: dict[str, type[Plugin]], plugin: type[Plugin], where: str) -> None:
+def _add(registry: dict[str, type[Plugin]], plugin: object, where: str = "") -> None:
+    if not isinstance(plugin, type) or not issubclass(plugin, Plugin):
+        raise RegistryError(
+            f"{where or 'plugins'}: {plugin!r} is not a class derived from stowplan.framework.Plugin"
+        )
+    where = where or f"{plugin.__module__}.{plugin.__qualname__}"
+    args: object = plugin.Args
+    if not isinstance(args, type) or not issubclass(args, PluginArgs):
+        raise RegistryError(f"{where}: Args is not a class derived from stowplan.framework.PluginArgs")
     points = points_of(plugin)
     if not points:
         raise RegistryError(

@@ -81,7 +81,7 @@ def checked_status(answer: object, allowed: Container[Code] = ALL) -> Status | N
     if answer is None:
         return None
     if not isinstance(answer, Status):
-        raise ValueError(f"{answer!r} is not a Status")
+        raise ValueError(f"{answer!r} is neither None nor a Status")
     code: object = answer.code
     reasons: object = answer.reasons
     plugin: object = answer.plugin

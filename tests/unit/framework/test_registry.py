@@ -97,3 +97,21 @@ def test_an_entry_point_that_is_no_plugin_is_an_error(monkeypatch: pytest.Monkey
     announce(monkeypatch, f"{__name__}:NOT_A_PLUGIN")
     with pytest.raises(RegistryError, match="is not a class derived from"):
         discover({})
+
+
+class TakesAnything(One):
+    class Args:
+        most = 1
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (NOT_A_PLUGIN, "is not a class derived from stowplan.framework.Plugin"),
+        (CycleState, "CycleState'> is not a class derived from stowplan.framework.Plugin"),
+        (TakesAnything, "TakesAnything: Args is not a class derived from stowplan.framework.PluginArgs"),
+    ],
+)
+def test_what_is_given_to_a_test_must_be_a_plugin_with_args(given: Any, complaint: str) -> None:
+    with pytest.raises(RegistryError, match=complaint):
+        register([given])
