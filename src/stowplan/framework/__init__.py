@@ -8,6 +8,7 @@ This room knows no particular plugin, and no clock, socket or randomness of its 
 from stowplan.framework.args import PluginArgs
 from stowplan.framework.contract import (
     ASK_ALWAYS,
+    PODS_TO_ACTIVATE,
     SKIP,
     BindPlugin,
     CycleState,
@@ -31,13 +32,15 @@ from stowplan.framework.contract import (
     ScorePlugin,
     Wait,
 )
+from stowplan.framework.decision import Rejections
 from stowplan.framework.events import Action, EventHint, Resource
 from stowplan.framework.normalizing import default_normalize
-from stowplan.framework.status import Code, Status, pending, unresolvable, unschedulable
+from stowplan.framework.status import Code, Status, error, pending, unresolvable, unschedulable
 from stowplan.framework.verdict import Verdict
 
 __all__ = [
     "ASK_ALWAYS",
+    "PODS_TO_ACTIVATE",
     "SKIP",
     "Action",
     "BindPlugin",
@@ -61,6 +64,7 @@ __all__ = [
     "QueueSortPlugin",
     "QueuedPod",
     "Reads",
+    "Rejections",
     "ReservePlugin",
     "Resource",
     "ScorePlugin",
@@ -68,6 +72,7 @@ __all__ = [
     "Verdict",
     "Wait",
     "default_normalize",
+    "error",
     "pending",
     "unresolvable",
     "unschedulable",

@@ -17,14 +17,16 @@ from stowplan.framework import (
     unschedulable,
 )
 from stowplan.framework.contract import POINTS, PostFilterResult, Preflight, Wait
+from stowplan.framework.decision import Rejections
+from stowplan.framework.status import error
 from stowplan.objects import Pod
 from stowplan.testing.builders import make_node, make_pod
 from stowplan.testing.deciding import cluster_of, decide
 
 
 def test_everything_that_a_plugin_derives_from_or_answers_is_exported() -> None:
-    needed = {*(base.__name__ for base in POINTS.values())}
-    needed |= {answer.__name__ for answer in (PostFilterResult, Preflight, Wait)}
+    needed = {*(base.__name__ for base in POINTS.values()), Rejections.__name__}
+    needed |= {answer.__name__ for answer in (PostFilterResult, Preflight, Wait, error)}
     assert needed <= set(stowplan.framework.__all__)
     assert all(hasattr(stowplan.framework, name) for name in needed)
 
