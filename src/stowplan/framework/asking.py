@@ -50,6 +50,10 @@ def ask_pre_filter(plugin: PreFilterPlugin, state: CycleState, pod: Pod, nodes: 
     """PreFilter's answer; any code but those of the contract is the plugin's failure."""
     try:
         answer: object = plugin.pre_filter(state, pod, nodes)
+        if answer is None:
+            return None
+        if answer is SKIP:  # most often, and this is asked at every decision
+            return SKIP
         if isinstance(answer, Narrow):
             if not isinstance(answer.names, (frozenset, set)):
                 raise TypeError(f"Narrow takes a frozenset of node names, got {answer.names!r}")
@@ -63,7 +67,8 @@ def ask_pre_filter(plugin: PreFilterPlugin, state: CycleState, pod: Pod, nodes: 
 def ask_pre_score(plugin: PreScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> bool:
     """Whether PreScore says to skip the plugin's Score."""
     try:
-        return checked_status(plugin.pre_score(state, pod, nodes), (Code.SKIP,)) is not None
+        answer: object = plugin.pre_score(state, pod, nodes)
+        return answer is SKIP or checked_status(answer, (Code.SKIP,)) is not None
     except BaseException as problem:
         raise failed(plugin.name, "preScore", problem) from problem
 
