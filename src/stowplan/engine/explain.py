@@ -127,7 +127,10 @@ def _preemption(
 ) -> PreemptionTrace | None:
     for plugin in profile.post_filters:
         if isinstance(plugin, TracesPreemption):
-            return plugin.trace_preemption(state, pod, rejections)
+            try:
+                return plugin.trace_preemption(state, pod, rejections)
+            except BaseException as problem:
+                raise failed(plugin.name, "postFilter", problem) from problem
     return None
 
 

@@ -8,6 +8,7 @@ decision = Scheduler(cluster).decide(pod)
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from stowplan.cluster import Cluster
@@ -21,11 +22,14 @@ from stowplan.engine.sampling import Rotation
 from stowplan.engine.trace import Trace
 from stowplan.framework.contract import Client
 from stowplan.framework.decision import Decision
+from stowplan.framework.failure import pass_on_exit
 from stowplan.framework.handle import Host, ReadOnlyClient
 from stowplan.framework.profile import Profile
 from stowplan.framework.registry import Registry
 from stowplan.objects import Pod
 from stowplan.plugins import IN_TREE
+
+log = logging.getLogger(__name__)
 
 
 class UnknownSchedulerError(LookupError):
@@ -71,8 +75,14 @@ class Scheduler:
         return explain(self.profiles[self._profile_name(pod)], pod)
 
     def close(self) -> None:
+        """Closes all plugins, whatever fails."""
         for profile in self.profiles.values():
-            profile.close()
+            for plugin in profile.plugins.values():
+                try:
+                    plugin.close()
+                except BaseException as problem:
+                    pass_on_exit(problem)
+                    log.exception("plugin %s of profile %s cannot be closed", plugin.name, profile.name)
 
     def _profile_name(self, pod: Pod) -> str:
         name = pod.spec.scheduler_name

@@ -87,7 +87,3 @@ class Profile:
 
     def _at(self, point: str, kind: type[P]) -> tuple[P, ...]:
         return tuple(cast(Any, self.plugins[name]) for name in self.plan.points.get(point, ()))
-
-    def close(self) -> None:
-        for plugin in self.plugins.values():
-            plugin.close()

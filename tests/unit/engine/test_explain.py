@@ -5,6 +5,8 @@ from __future__ import annotations
 from stowplan.cluster import Cluster
 from stowplan.engine import Scheduler
 from stowplan.engine.trace import as_data
+from stowplan.framework import CycleState, PostFilterPlugin, PostFilterResult, Rejections, unschedulable
+from stowplan.framework.trace import PreemptionTrace
 from stowplan.objects import Pod
 from stowplan.testing.builders import make_node, make_pod
 from stowplan.testing.deciding import cluster_of, scheduler
@@ -45,6 +47,24 @@ def test_a_promised_node_that_is_full_by_now_does_not_count() -> None:
     core = Scheduler(cluster)
     assert core.explain(nominated("n0")).promised == core.explain(nominated("gone")).promised == ""
     assert agree(core, nominated("n0")) == ("n2",)
+
+
+def test_a_plugin_that_cannot_account_for_its_preemption_is_named() -> None:
+    class MakesRoom(PostFilterPlugin):
+        def post_filter(self, state: CycleState, pod: Pod, rejections: Rejections) -> PostFilterResult:
+            return PostFilterResult(unschedulable("no crane"))
+
+        def trace_preemption(self, state: CycleState, pod: Pod, rejections: Rejections) -> PreemptionTrace:
+            raise RuntimeError("no crane")
+
+    config = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {postFilter: {enabled: [{name: MakesRoom}], disabled: [{name: "*"}]}}}]
+"""
+    core = scheduler(nodes(1), plugins=[MakesRoom], config=config)
+    trace = core.explain(make_pod("p").requests(cpu=99).build())
+    assert trace.error == 'running PostFilter plugin "MakesRoom": RuntimeError: no crane'
 
 
 def test_a_search_that_looks_at_a_part_of_the_nodes_is_said_to_do_so() -> None:

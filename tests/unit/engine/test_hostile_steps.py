@@ -22,6 +22,7 @@ from stowplan.framework import (
 )
 from stowplan.objects import Pod
 from stowplan.testing.builders import make_node, make_pod
+from stowplan.testing.deciding import cluster_of, scheduler
 from tests.unit.engine.world import make_world, running
 
 Answer: TypeAlias = Callable[[], Any]
@@ -139,6 +140,29 @@ def test_a_plugin_that_asks_a_cancelled_task_for_its_result_does_not_end_the_loo
         assert world.conditions["default/bad"].message == 'running "Asks" filter plugin: CancelledError: '
 
     run(test())
+
+
+def test_a_plugin_that_cannot_be_closed_does_not_keep_the_others_open(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    closed = []
+
+    class Stuck(FilterPlugin):
+        def filter_node(self, state: CycleState, pod: Pod, node: NodeRow) -> Status | None:
+            return None
+
+        def close(self) -> None:
+            closed.append(self.name)
+            raise OSError("still in use")
+
+    class AlsoStuck(Stuck):
+        pass
+
+    scheduler(cluster_of(), plugins=[Stuck, AlsoStuck]).close()
+    assert closed == ["Stuck", "AlsoStuck"]
+    assert caplog.messages == [
+        f"plugin {name} of profile default-scheduler cannot be closed" for name in closed
+    ]
 
 
 def test_what_ends_the_process_is_no_failure_of_the_plugin() -> None:
