@@ -65,7 +65,7 @@ class _Reader:
             return self.read_struct(data, kind, path)
         if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
             return self.read_list(data, arguments[0], path)
-        if origin is dict and arguments[0] is str:
+        if origin in (dict, Mapping) and arguments[0] is str:
             return self.read_map(data, arguments[1], path)
         return self.read_value(data, kind, path)
 

@@ -1,12 +1,13 @@
 """The base of every record.
 
 Records are frozen: a cluster's state is shared by remembered answers, trial changes and explanations,
-and none of them may find that an object has changed under it.
+and none of them may find that an object has changed under it. The maps in them are dicts, which only a type
+checker keeps from being changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Generic, Self, TypeAlias, TypeVar, overload
 
 import msgspec
@@ -17,7 +18,7 @@ Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Quantity: TypeAlias = int | float | str
 """A Kubernetes quantity as written; `stowplan.objects.quantity` gives its exact value."""
 
-ResourceList: TypeAlias = dict[str, Quantity]
+ResourceList: TypeAlias = Mapping[str, Quantity]
 
 T = TypeVar("T")
 

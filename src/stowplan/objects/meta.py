@@ -84,8 +84,8 @@ class ObjectMeta(Record, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
     resource_version: str = ""
     generation: Int64 = 0
     creation_timestamp: Time | None = None
@@ -100,7 +100,7 @@ class KubeObject(Record, frozen=True):
     namespace: str = ""
     uid: str = ""
     labels: Labels = NO_LABELS
-    annotations: dict[str, str] = {}
+    annotations: Mapping[str, str] = {}
     resource_version: str = ""
     generation: int = 0
     created: float = 0.0
@@ -137,7 +137,7 @@ class LabelSelectorRequirement(Record, frozen=True):
 class LabelSelector(Record, frozen=True):
     """Conditions that must all hold. Absent (None) selects nothing, an empty one selects everything."""
 
-    match_labels: dict[str, str] = {}
+    match_labels: Mapping[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 

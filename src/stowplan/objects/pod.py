@@ -190,7 +190,7 @@ class PodSpec(Record, frozen=True, eq=False, dict=True, weakref=True, gc=True):
     init_containers: tuple[Container, ...] = ()
     resources: ResourceRequirements | None = None
     overhead: ResourceList = {}
-    node_selector: dict[str, str] | None = None
+    node_selector: Mapping[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()

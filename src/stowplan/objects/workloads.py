@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from stowplan.objects.base import Int32, Record
 from stowplan.objects.meta import KubeObject, LabelSelector, Time
 
@@ -9,7 +11,7 @@ from stowplan.objects.meta import KubeObject, LabelSelector, Time
 class ServiceSpec(Record, frozen=True):
     """The pods of a service; without a selector it has none."""
 
-    selector: dict[str, str] = {}
+    selector: Mapping[str, str] = {}
 
 
 class Service(KubeObject, frozen=True):
@@ -22,7 +24,7 @@ class ReplicationControllerSpec(Record, frozen=True):
     """The pods of a replication controller."""
 
     replicas: Int32 | None = None
-    selector: dict[str, str] = {}
+    selector: Mapping[str, str] = {}
 
 
 class ReplicationController(KubeObject, frozen=True):

@@ -6,6 +6,7 @@ spread. Without either, there is nothing to spread.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from stowplan.cluster import Cluster
@@ -21,7 +22,7 @@ from stowplan.objects import (
 )
 
 _MAX_KNOWN = 8192
-_Owner = dict[str, str] | LabelSelector | None
+_Owner = Mapping[str, str] | LabelSelector | None
 """The selector of a replication controller, or of a replica or stateful set."""
 
 
@@ -76,8 +77,8 @@ class DefaultSelectors:
             selector = service.spec.selector
             if all(pod.labels.get(key) == value for key, value in selector.items()):
                 merged |= selector
-        if isinstance(owner, dict):
-            return selector_from_labels(merged | owner)
+        if isinstance(owner, Mapping):
+            return selector_from_labels({**merged, **owner})
         try:
             of_owner = compile_selector(owner)
         except SelectorError:
