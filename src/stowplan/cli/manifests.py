@@ -39,7 +39,8 @@ _SYSTEM_CLASSES = {
 
 
 def read_manifests(files: Iterable[str]) -> list[KubeObject]:
-    """The objects in the files. Kinds that no scheduler reads are left out, and standard error says so."""
+    """The objects in the files, as an API server hands them out. Kinds that no scheduler reads are left out,
+    of objects of one name the last counts, and standard error says so."""
     left_out: Counter[str] = Counter()
     objects: list[KubeObject] = []
     for file in files:
@@ -50,7 +51,16 @@ def read_manifests(files: Iterable[str]) -> list[KubeObject]:
     if left_out:
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(left_out.items()))
         print(f"stowplan: left out, because they do not matter for scheduling: {kinds}", file=sys.stderr)
-    return served(objects)
+    return _last_of_each(served(objects))
+
+
+def _last_of_each(objects: Iterable[KubeObject]) -> list[KubeObject]:
+    named = [(f"{type(obj).__name__} {obj.key}", obj) for obj in objects]
+    times = Counter(name for name, _ in named)
+    repeated = ", ".join(name for name, number in times.items() if number > 1)
+    if repeated:
+        print(f"stowplan: given more than once, the last one counts: {repeated}", file=sys.stderr)
+    return list(dict(named).values())
 
 
 def _known(manifests: Iterable[Mapping[str, Any]], left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:

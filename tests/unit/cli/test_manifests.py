@@ -146,3 +146,18 @@ def test_promised_room_is_counted() -> None:
     cluster = cluster_with([promised, placed, make_pod("waiting").build()])
     assert cluster.nominations.node_of(promised.uid) == "one"
     assert cluster.nominations.node_of(placed.uid) is None
+
+
+def test_of_objects_of_one_name_the_last_counts_and_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = "{apiVersion: v1, kind: Node, metadata: {name: one}, status: {capacity: {cpu: %d}}}"
+    service = "{apiVersion: v1, kind: Service, metadata: {name: one}}"
+    pods = (
+        "{apiVersion: v1, kind: Pod, metadata: {name: p, uid: a}}\n---\n"
+        "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: default, uid: b}}"
+    )
+    objects = read(tmp_path, node % 1, node % 2, service, pods)
+    assert (objects["default/p"].uid, objects["one"]) == ("b", read(tmp_path, node % 2)["one"])
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told == "stowplan: given more than once, the last one counts: Node one, Pod default/p"
