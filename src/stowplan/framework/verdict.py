@@ -14,7 +14,8 @@ class Verdict:
     """A number per node, 0 where the node passes, and what each other number means.
 
     Few nodes are ever asked for their reasons, and most of them share the same ones, so the reasons
-    are put into words only on request, once per distinct number.
+    are put into words only on request, once per distinct number. A verdict may be kept and asked long after
+    it was given: its codes must not be written into any more, and `status_of` must not look at what changes.
     """
 
     __slots__ = ("codes", "status_of")
