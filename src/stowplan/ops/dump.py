@@ -136,7 +136,7 @@ def _node(cluster: Cluster, row: NodeRow) -> dict[str, Any]:
     offered = row.node.allocatable
     return {
         "node": row.name,
-        "allocatable": offered,
+        "allocatable": dict(offered),
         "requested": {resource: row.requested(resource) for resource in offered if resource != "pods"},
         "pods": _keys(row.pods),
         "nominated": _keys(cluster.nominations.on(row.name)),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 
 import pytest
@@ -67,6 +68,7 @@ def test_everything_known_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> N
     assert nodes["n1"]["pods"] == ["default/a"]
     assert nodes["n1"]["requested"]["cpu"] == 1000
     assert nodes["n1"]["allocatable"]["cpu"] == 4000
+    assert json.loads(json.dumps(nodes["n1"]["allocatable"])) == nodes["n1"]["allocatable"]
     assert nodes["n2"]["pods"] == ["default/on-its-way"]
     queued = [each for each in details if each["msg"] == "dump of a queued pod"]
     assert [(each["pod"], each["place"]) for each in queued] == [("default/waiting", "active")]
