@@ -29,7 +29,7 @@ from stowplan.config.types import (
 from stowplan.config.validate import REMOVED_PLUGINS
 from stowplan.framework.args import PluginArgs
 from stowplan.framework.contract import Plugin as PluginClass
-from stowplan.framework.contract import points_of
+from stowplan.framework.points import points_of
 from stowplan.framework.profile import ProfilePlan
 
 _MAX_SCORE: Final = 100

@@ -380,28 +380,6 @@ class PostBindPlugin(Plugin):
         raise NotImplementedError
 
 
-POINTS: Mapping[str, type[Plugin]] = {
-    "preEnqueue": PreEnqueuePlugin,
-    "queueSort": QueueSortPlugin,
-    "preFilter": PreFilterPlugin,
-    "filter": FilterPlugin,
-    "postFilter": PostFilterPlugin,
-    "preScore": PreScorePlugin,
-    "score": ScorePlugin,
-    "reserve": ReservePlugin,
-    "permit": PermitPlugin,
-    "preBind": PreBindPlugin,
-    "bind": BindPlugin,
-    "postBind": PostBindPlugin,
-}
-"""The extension points by their names in a configuration, in the order in which they run."""
-
-
-def points_of(plugin: type[Plugin]) -> frozenset[str]:
-    """The extension points that a plugin class serves."""
-    return frozenset(point for point, base in POINTS.items() if issubclass(plugin, base))
-
-
 def overrides(plugin: Plugin, base: type[Plugin], method: str) -> bool:
     """Whether the plugin has a method of its own in place of the contract's."""
     return getattr(type(plugin), method) is not getattr(base, method)

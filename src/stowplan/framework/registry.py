@@ -7,7 +7,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TypeAlias
 
 from stowplan.framework.args import PluginArgs
-from stowplan.framework.contract import POINTS, Plugin, points_of
+from stowplan.framework.contract import Plugin
+from stowplan.framework.points import POINTS, points_of
 
 ENTRY_POINT_GROUP = "stowplan.plugins"
 _METHODS = (
@@ -69,6 +70,11 @@ def _add(registry: dict[str, type[Plugin]], plugin: object, where: str = "") -> 
             f"{where or 'plugins'}: {plugin!r} is not a class derived from stowplan.framework.Plugin"
         )
     where = where or f"{plugin.__module__}.{plugin.__qualname__}"
+    name: object = plugin.name
+    if not isinstance(name, str) or name in ("", "*"):
+        raise RegistryError(
+            f"{where}: {name!r} cannot be the name of a plugin: no configuration could name it"
+        )
     args: object = plugin.Args
     if not isinstance(args, type) or not issubclass(args, PluginArgs):
         raise RegistryError(f"{where}: Args is not a class derived from stowplan.framework.PluginArgs")

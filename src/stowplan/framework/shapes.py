@@ -6,8 +6,9 @@ from collections.abc import Hashable, Mapping
 from typing import Any, TypeVar
 
 from stowplan.framework.asking import NO_CONCERN, ask_shape
-from stowplan.framework.contract import ASK_ALWAYS, points_of
+from stowplan.framework.contract import ASK_ALWAYS
 from stowplan.framework.plans import FirstLook, Plan, ShapePlan
+from stowplan.framework.points import points_of
 from stowplan.framework.profile import Profile
 from stowplan.framework.templates import OWN, Memories, Template
 from stowplan.objects import Pod

@@ -17,6 +17,7 @@ from stowplan.config.profiles import known_plugins
 from stowplan.config.types import KubeSchedulerConfiguration, Plugin, Plugins, PluginSet, Profile
 from stowplan.engine import Decision, Scheduler, Trace
 from stowplan.framework import contract
+from stowplan.framework.points import points_of
 from stowplan.framework.registry import Registry, register
 from stowplan.objects import KubeObject, Pod
 from stowplan.plugins import IN_TREE
@@ -89,7 +90,7 @@ class Queued:
 def _enabling(registry: Registry) -> KubeSchedulerConfiguration:
     """The default configuration with these plugins on top; one that sorts the queue takes the place of
     the default one."""
-    sorters = [name for name, plugin in registry.items() if "queueSort" in contract.points_of(plugin)]
+    sorters = [name for name, plugin in registry.items() if "queueSort" in points_of(plugin)]
     sets = Plugins(
         multi_point=PluginSet(enabled=tuple(Plugin(name=name) for name in registry if name not in sorters)),
         queue_sort=PluginSet(

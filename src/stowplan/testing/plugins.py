@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from stowplan.cluster import Cluster
-from stowplan.framework.contract import Plugin, points_of
+from stowplan.framework.contract import Plugin
 from stowplan.framework.handle import Host
+from stowplan.framework.points import points_of
 from stowplan.framework.profile import Profile, ProfilePlan
 from stowplan.framework.registry import register
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from stowplan.cluster import Cluster
 from stowplan.engine.decide import Decider
 from stowplan.framework import Plugin
-from stowplan.framework.contract import POINTS, points_of
 from stowplan.framework.handle import Host
+from stowplan.framework.points import POINTS, points_of
 from stowplan.framework.profile import Profile, ProfilePlan
 from stowplan.framework.registry import register
 

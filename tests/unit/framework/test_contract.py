@@ -16,8 +16,9 @@ from stowplan.framework import (
     Status,
     unschedulable,
 )
-from stowplan.framework.contract import POINTS, PostFilterResult, Preflight, Wait
+from stowplan.framework.contract import PostFilterResult, Preflight, Wait
 from stowplan.framework.decision import Rejections
+from stowplan.framework.points import POINTS
 from stowplan.framework.status import error
 from stowplan.objects import Pod
 from stowplan.testing.builders import make_node, make_pod

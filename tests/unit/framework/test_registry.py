@@ -9,7 +9,7 @@ import pytest
 
 from stowplan.cluster import NodeRow
 from stowplan.framework import CycleState, FilterPlugin, Plugin, ReservePlugin, registry
-from stowplan.framework.contract import POINTS
+from stowplan.framework.points import POINTS
 from stowplan.framework.registry import ENTRY_POINT_GROUP, RegistryError, discover, register
 from stowplan.objects import Pod
 
@@ -104,11 +104,21 @@ class TakesAnything(One):
         most = 1
 
 
+class Numbered(One):
+    name = 1  # type: ignore[assignment]
+
+
+class Everything(One):
+    name = "*"
+
+
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
         (NOT_A_PLUGIN, "is not a class derived from stowplan.framework.Plugin"),
         (CycleState, "CycleState'> is not a class derived from stowplan.framework.Plugin"),
+        (Numbered, "Numbered: 1 cannot be the name of a plugin"),
+        (Everything, r"Everything: '\*' cannot be the name of a plugin"),
         (TakesAnything, "TakesAnything: Args is not a class derived from stowplan.framework.PluginArgs"),
     ],
 )

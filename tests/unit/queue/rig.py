@@ -7,9 +7,10 @@ from typing import Any
 
 from stowplan.cluster import Cluster, NodeRow
 from stowplan.framework import CycleState, FilterPlugin, Plugin, Status, unresolvable
-from stowplan.framework.contract import POINTS, PreEnqueuePlugin, points_of
+from stowplan.framework.contract import PreEnqueuePlugin
 from stowplan.framework.events import Action, ClusterEvent, EventHint, Resource, cluster_event
 from stowplan.framework.handle import Host
+from stowplan.framework.points import POINTS, points_of
 from stowplan.framework.profile import DEFAULT_SCHEDULER, Profile, ProfilePlan
 from stowplan.framework.registry import register
 from stowplan.objects import Pod

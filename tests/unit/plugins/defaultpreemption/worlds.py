@@ -10,9 +10,9 @@ from stowplan.cluster import Cluster, NodeRow
 from stowplan.engine.decide import Decider
 from stowplan.engine.explain import explain
 from stowplan.framework import CycleState, FilterPlugin, Plugin, Reads, Status, unresolvable
-from stowplan.framework.contract import points_of
 from stowplan.framework.decision import Decision
 from stowplan.framework.handle import Host
+from stowplan.framework.points import points_of
 from stowplan.framework.profile import Profile, ProfilePlan
 from stowplan.framework.registry import register
 from stowplan.framework.trace import PreemptionTrace

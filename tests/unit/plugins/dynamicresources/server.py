@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from stowplan.cluster import Cluster
-from stowplan.framework.contract import points_of
 from stowplan.framework.handle import Host
+from stowplan.framework.points import points_of
 from stowplan.framework.profile import Profile, ProfilePlan
 from stowplan.framework.registry import register
 from stowplan.objects import Pod, ResourceClaim
