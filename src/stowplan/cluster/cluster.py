@@ -43,6 +43,7 @@ from stowplan.objects import (
     StorageClass,
     VolumeAttachment,
 )
+from stowplan.objects.requests import reported
 
 
 class Cluster:
@@ -369,6 +370,5 @@ def same_for_columns(before: Pod, after: Pod) -> bool:
         and before.namespace == after.namespace
         and (before.deleted is None) == (after.deleted is None)
         and before.status.start_time == after.status.start_time
-        and before.status.container_statuses == after.status.container_statuses
-        and before.status.init_container_statuses == after.status.init_container_statuses
+        and reported(before) == reported(after)
     )

@@ -173,6 +173,18 @@ def uses_what_it_declares(pod: Pod) -> bool:
     )
 
 
+def reported(pod: Pod) -> tuple[object, ...]:
+    """All that the status says about resources: while it stays as it was, a placed pod uses what it used."""
+    status = pod.status
+    return (
+        status.container_statuses,
+        status.init_container_statuses,
+        status.resources,
+        status.allocated_resources,
+        _resize_is_infeasible(pod),
+    )
+
+
 def _effective_request(pod: Pod) -> _RequestOf:
     statuses = {s.name: s for s in (*pod.status.container_statuses, *pod.status.init_container_statuses)}
     sidecars_only = {c.name for c in pod.spec.init_containers if not is_sidecar(c)}

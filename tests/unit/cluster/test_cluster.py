@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stowplan.cluster import Cluster
 from stowplan.objects import Namespace, Node, Pod
-from stowplan.testing.builders import make_node, make_object, make_pod
+from stowplan.testing.builders import PodBuilder, make_node, make_object, make_pod
 from tests.unit.cluster.picture import columns_of, exact_places, fresh_copy, picture
 
 Change = Callable[[Cluster], None]
@@ -44,6 +44,8 @@ def pods(draw: st.DrawFn) -> Pod:
     builder = make_pod(uid).uid(uid).requests(cpu=draw(st.sampled_from(["0", "100m", "1"])))
     if draw(st.booleans()):
         builder.requests({"example.com/gpu": 1})
+    if draw(st.integers(0, 3)) == 0:
+        resize(builder, draw(st.sampled_from(["1", "3"])), draw(st.sampled_from(["Deferred", "Infeasible"])))
     if draw(st.booleans()):
         builder.labels(app=draw(st.sampled_from(["a", "b"])))
     if draw(st.integers(0, 3)) == 0:
@@ -55,6 +57,14 @@ def pods(draw: st.DrawFn) -> Pod:
     if draw(st.integers(0, 3)):
         builder.on_node(draw(node_names))
     return builder.build()
+
+
+def resize(builder: PodBuilder, cpu: str, reason: str) -> PodBuilder:
+    """A pod that has so much, as a whole, and was asked to have something else."""
+    return builder.spec(resources={"requests": {"cpu": "2"}}).status(
+        resources={"requests": {"cpu": cpu}},
+        conditions=[{"type": "PodResizePending", "status": "True", "reason": reason}],
+    )
 
 
 def assume(pod: Pod, name: str) -> Change:
@@ -204,6 +214,18 @@ def test_pods_of_an_unknown_node_count_once_it_comes() -> None:
     assert len(cluster.nodes) == 0
     cluster.add(make_node("late").build())
     assert cluster.nodes.requested("cpu").tolist() == [1000]
+
+
+def test_a_resize_that_proves_infeasible_is_no_longer_counted() -> None:
+    cluster = Cluster()
+    cluster.add(make_node("n1").capacity(cpu=4).build())
+    used = []
+    for cpu, reason in (("1", "Deferred"), ("1", "Infeasible"), ("3", "Infeasible")):
+        cluster.add(resize(make_pod("p"), cpu, reason).on_node("n1").build())
+        used += cluster.nodes.requested("cpu").tolist()
+    cluster.remove_pod("default/p")
+    assert used == [2000, 1000, 3000]
+    assert cluster.nodes.requested("cpu").tolist() == [0]
 
 
 def test_the_table_grows_past_its_first_capacity() -> None:
