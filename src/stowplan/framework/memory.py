@@ -182,7 +182,7 @@ class ScoreMemory(RowMemory):
         if not self.normalizes and not 0 <= score <= MAX_SCORE:
             raise out_of_range(plugin, score)
         row = node.row
-        if self.uniform and score != self._column.item(row):
+        if self.uniform and score != self._column.item(0):
             self.uniform = self._cluster.table.size == 1
         self._column[row] = score
 

@@ -46,6 +46,17 @@ def test_it_is_known_whether_all_nodes_score_the_same() -> None:
     assert not uniform()
 
 
+def test_a_new_node_that_scores_nothing_is_not_like_all_the_others() -> None:
+    cluster = Cluster()
+    _resize(cluster, range(20), cpu=4)
+    memory = ScoreMemory(build_plugin(BySize, cluster), cluster, CycleState(), make_pod("p").build())
+    memory.refresh()
+    _resize(cluster, range(20, 21), cpu=0)
+    memory.refresh()
+    assert memory.column.tolist() == [4000] * 20 + [0]
+    assert not memory.uniform
+
+
 def test_scores_that_are_not_normalised_are_never_uniform() -> None:
     class Fixed(ScorePlugin):
         reads = Reads.NODE
