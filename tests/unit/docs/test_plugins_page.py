@@ -39,7 +39,7 @@ def run(folder: Path, command: str) -> str:
     done = subprocess.run(
         [Path(sys.executable).with_name(Path(program).name), *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{folder / 'src'}:{folder / 'site'}"},
+        env={**os.environ, "COLUMNS": "200", "PYTHONPATH": f"{folder / 'src'}:{folder / 'site'}"},
         capture_output=True,
         text=True,
         timeout=60,

@@ -276,15 +276,16 @@ def test_what_is_no_lease_is_trouble_like_any_other(body: bytes, monkeypatch: py
         async def answer(*_: Any, **__: Any) -> Answer:
             return Answer(200, (), body)
 
+        tasks = []
         for step in (one.acquire, one.keep):
             with monkeypatch.context() as patched:
                 patched.setattr(client, "request", answer)
-                task = asyncio.ensure_future(step())
+                tasks.append(asyncio.ensure_future(step()))
                 await time.pass_by(5)
-                assert not task.done()
+                assert not tasks[-1].done()
             await time.pass_by(5)
             assert leads(one)
-        await end(task)
+        await end(tasks[-1])
 
     asyncio.run(main())
 
