@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -369,7 +370,8 @@ def test_a_pod_is_bound_once_and_its_status_written(plane: ControlPlane, namespa
             await planner.bind(web, "elsewhere")
         assert no.value.is_conflict
         await planner.evict(web)
-        await client.delete(web, grace_period=0)  # there is no kubelet that would let it go
+        with contextlib.suppress(ApiError):  # a busy server may take it for a pod without a node, and be done
+            await client.delete(web, grace_period=0)  # there is no kubelet that would let it go
         await planner.evict(web)
         assert await planner.placed_on(web) is None
 
