@@ -12,6 +12,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -206,8 +207,10 @@ class Recorder:
     async def close(self, patience: float = 0.0) -> None:
         """Writes what waits, for as long as patience lasts, and then no more."""
         self._closed = True
-        if self._writers and patience > 0:
-            await asyncio.wait(self._writers, timeout=patience)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while self._writers:  # those that stood back may call for others now
+                    await asyncio.wait(self._writers)
         for writer in list(self._writers):
             writer.cancel()
         await asyncio.gather(*self._writers, return_exceptions=True)

@@ -289,6 +289,25 @@ def test_events_that_gave_way_are_written_at_the_end() -> None:
     asyncio.run(main())
 
 
+def test_whoever_is_called_for_at_the_end_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        world = World(gives_way=lambda: True)
+        answer_at_once = world.client.request
+
+        async def request(method: str, target: str, body: bytes = b"", *, content_type: str = "") -> Answer:
+            for _ in range(len(world.client.seen) % 5):
+                await asyncio.sleep(0)
+            return await answer_at_once(method, target, body, content_type=content_type)
+
+        monkeypatch.setattr(world.client, "request", request)
+        for number in range(50):
+            world.record(Pod(name=f"p-{number}", namespace="shop", uid=str(number)))
+        await world.time.finish(world.recorder.close(patience=5.0))
+        assert (len(world.client.events), world.recorder.dropped) == (50, 0)
+
+    asyncio.run(main())
+
+
 def test_recording_waits_for_nothing_and_does_not_fail() -> None:
     async def main() -> None:
         world = World()
