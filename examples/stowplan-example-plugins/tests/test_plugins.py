@@ -6,9 +6,7 @@ import numpy as np
 
 from stowplan.framework import CycleState
 from stowplan.framework.registry import discover
-from stowplan.testing.builders import make_node, make_pod
-from stowplan.testing.deciding import Queued, cluster_of, decide, explain
-from stowplan.testing.plugins import build_plugin
+from stowplan.testing import Queued, build_plugin, cluster_of, decide, explain, make_node, make_pod
 from stowplan_example_plugins.qos_sort import QOSSort
 from stowplan_example_plugins.smallest_node import SmallestNode
 
