@@ -1,5 +1,5 @@
 """Plain-text tables, as wide as the terminal: the last column wraps, the others never do, and titles are
-broken between their words before a table gets too wide."""
+broken between their words before a table gets wider."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ _BETWEEN_WORDS = re.compile(r" |(?<=[a-z])(?=[A-Z])")
 
 
 def render_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
-    """Columns are as wide as their widest cell. Without a terminal (a pipe, a log) it is 120 wide."""
-    width = width or max(shutil.get_terminal_size((120, 24)).columns, 80)
+    """Columns are as wide as their widest cell. Without a terminal (a pipe, a log) it is 120 wide, or more
+    where titles need it: they stay whole there, for programs that look for them."""
+    terminal = width or shutil.get_terminal_size((0, 0)).columns
+    width = width or (max(terminal, 80) if terminal else 120)
     titles = [[title] for title in header]
     *widths, last = _widths(titles, rows)
-    if _wide([*widths, min(last, _NARROWEST_LAST)]) > width:
+    if terminal and _wide([*widths, min(last, _NARROWEST_LAST)]) > width:
         titles = [_BETWEEN_WORDS.split(title) for title in header]
         *widths, last = _widths(titles, rows)
     height = max(map(len, titles))

@@ -49,3 +49,11 @@ def test_titles_are_broken_between_their_words_when_the_table_is_too_wide() -> N
 def test_names_are_not_broken_at_their_hyphens() -> None:
     lines = render_table(HEADER, [("web", ", ".join(f"work/batch-{n}" for n in range(20)))], width=80)
     assert not any(line.endswith("-") for line in lines.splitlines())
+
+
+def test_titles_stay_whole_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    header = ["NODE", *(f"NodeResources{number}Allocation" for number in range(8))]
+    assert render_table(header, [["n"] * 9]).splitlines()[0].split() == header
+    monkeypatch.setenv("COLUMNS", "100")
+    assert len(render_table(header, [["n"] * 9]).splitlines()) > 2
