@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from itertools import pairwise
+from math import floor
 from typing import Any
 
 from cel import OptionalValue
@@ -123,11 +125,51 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     return found if limit < 0 else found[:limit]
 
 
+def _index_of(where: str | Sequence[Any], what: Any, start: int = 0) -> int:
+    """The first place of a text in a text, or of an item in a list; -1 if there is none. In a text also from
+    a start on, which may well lie behind its end."""
+    if not isinstance(where, str):
+        return next((place for place, item in enumerate(where) if item == what), -1)
+    if not what:
+        return start
+    _check_start(start)
+    return where.find(what, start)
+
+
+def _last_index_of(where: str | Sequence[Any], what: Any, start: int | None = None) -> int:
+    """The last place, of a text in a text also back from a start."""
+    if not isinstance(where, str):
+        return max((place for place, item in enumerate(where) if item == what), default=-1)
+    if start is None:
+        return where.rfind(what)
+    if not what:
+        return start
+    _check_start(start)
+    return where.rfind(what, 0, start + len(what)) if start < len(where) else -1
+
+
+def _check_start(start: int) -> None:
+    if start < 0:
+        raise ValueError(f"index out of range: {start}")
+
+
 def _is_sorted(items: Sequence[Any]) -> bool:
     return all(one <= other for one, other in pairwise(items))
 
 
-# What the rewritten optional selections and macros call.
+# What the rewritten calls, optional selections and macros call.
+
+
+def _text_of(value: Any) -> Any:
+    """The library turns everything into text as upstream does, but for truth and durations."""
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _seconds_of(value: Any) -> Any:
+    """... and everything into a whole number but times, of which that is their seconds since 1970."""
+    return floor(value.timestamp()) if isinstance(value, datetime) else value
 
 
 def _select(operand: Any, key: Any) -> OptionalValue:
@@ -163,6 +205,8 @@ def _domain(domains: Mapping[str, Any], name: str) -> Any:
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     # The library's own `contains` for texts is right; the one for lists would hide it.
     **{name: function for name, function in STDLIB_FUNCTIONS.items() if name != "contains"},
+    "indexOf": _index_of,
+    "lastIndexOf": _last_index_of,
     "quantity": quantity_value,
     "isQuantity": _is_quantity,
     "sign": _sign,
@@ -182,6 +226,9 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "find": _find,
     "findAll": _find_all,
     "isSorted": _is_sorted,
+    celsyntax.TEXT_OF: _text_of,
+    celsyntax.SECONDS_OF: _seconds_of,
+    celsyntax.SIZE: len,
     celsyntax.OPT_SELECT: _select,
     celsyntax.OPT_ITEMS: _items,
     celsyntax.OPT_FIRST: _first,

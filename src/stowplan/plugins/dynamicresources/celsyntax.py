@@ -1,9 +1,12 @@
-"""What the CEL library does not parse, rewritten into what it does.
+"""What the CEL library does not parse or cannot do, rewritten into what it can.
 
-The library has no optional selection (`a.?b`, `a[?b]`), no `cel.bind` and no `optMap`. Each has an
-equal in plain CEL with a few functions of our own. On the way the rewriter notes which device domains
-an expression names and whether it reads nothing but attributes that it names, which is what makes one
-answer usable for many devices.
+The library has no optional selection (`a.?b`, `a[?b]`), no `cel.bind` and no `optMap`; it evaluates what
+`or` and `orValue` fall back on even when nobody needs it; its `string` takes no truth values and writes
+durations otherwise, its `int` takes no times, and its `size` counts the bytes of a text. Each has an equal in
+plain CEL with a few functions of our own.
+
+On the way the rewriter notes which device domains an expression names and whether it reads nothing but
+attributes that it names, which is what makes one answer usable for many devices.
 """
 
 from __future__ import annotations
@@ -18,6 +21,11 @@ OPT_ITEMS = "stowplanItems"
 OPT_FIRST = "stowplanFirst"
 OPT_FLATTEN = "stowplanFlatten"
 DOMAIN = "stowplanDomain"
+TEXT_OF = "stowplanText"
+SECONDS_OF = "stowplanSeconds"
+SIZE = "stowplanSize"
+_PREPARED = {"string": TEXT_OF, "int": SECONDS_OF}
+"""Conversions, and what turns values that they do not know into such that they do."""
 
 _TOKEN = re.compile(
     r"""
@@ -202,7 +210,10 @@ class _Rewriter:
             chain.path = ["*"]
         elif token.kind == "name" and self.peek().text == "(":
             self.take()
-            chain.text = f"{token.text}({self.enclosed('(')})"
+            inside = self.enclosed("(")
+            if token.text in _PREPARED:
+                inside = f"{_PREPARED[token.text]}({inside})"
+            chain.text = f"{_own(token.text)}({inside})"
             chain.path = ["*"]
         else:
             chain.text = token.text
@@ -236,9 +247,12 @@ class _Rewriter:
                 join, body = OPT_FLATTEN, f"{OPT_ITEMS}({body})"
             chain.text = f"{join}({OPT_ITEMS}({chain.text}).map({variable}, {body}))"
             chain.optional = True
+        elif name in ("or", "orValue"):
+            chain.text = _fallback(chain.text, self.enclosed("("), value=name == "orValue")
+            chain.optional = name == "or"
         else:
-            chain.text = f"{chain.text}.{name}({self.enclosed('(')})"
-            chain.optional = chain.optional and name == "or"
+            chain.text = f"{chain.text}.{_own(name)}({self.enclosed('(')})"
+            chain.optional = False
         self.leave(chain)
 
     def index(self, chain: _Chain) -> None:
@@ -286,6 +300,18 @@ class _Rewriter:
             self.result.whole_maps = True
         elif _in_device_map(chain.path):
             self.result.closed = False
+
+
+def _fallback(optional: str, other: str, *, value: bool) -> str:
+    """`optional.or(other)` or `optional.orValue(other)`, where the other is not looked at without need."""
+    content = f"[{OPT_ITEMS}({optional})].map(stowplanFound, stowplanFound.size() > 0 ? "
+    if value:
+        return f"{content}stowplanFound[0] : {other})[0]"
+    return f"{OPT_FIRST}({content}stowplanFound : {OPT_ITEMS}({other}))[0])"
+
+
+def _own(function: str) -> str:
+    return SIZE if function == "size" else function
 
 
 def _is_device_map(path: Sequence[str]) -> bool:

@@ -51,6 +51,10 @@ def make_device(**changes: DeviceAttribute) -> SelectorDevice:
         'semver("v1.2", true).compareTo(semver("1.2.0")) == 0 && !isSemver("v1.2") && isSemver("v1.2", true)',
         f'has({A}.model) && !has({A}.nothing) && !has(device.attributes["nowhere"].model)',
         f'{A}.?nothing.orValue("x") == "x" && {A}.?cores.orValue(0) == 5',
+        f'{A}.?model.orValue({A}.nothing) == "a100"',
+        f"{A}.?nothing.orValue({A}.?cores.orValue({A}.nothing)) == 5",
+        f'{A}.?model.or({A}.?cores.or(optional.of({A}.nothing))).value() == "a100"',
+        f"{A}.?nothing.or({A}.?cores).orValue(0) == 5",
         f'{A}[?"cores"].hasValue() && !device.attributes["nowhere"].?cores.hasValue()',
         f"{A}.?cores.optMap(v, v * 2).orValue(0) == 10",
         f"{A}.?cores.optFlatMap(v, optional.of(v + 1)).value() == 6",
@@ -62,6 +66,34 @@ def make_device(**changes: DeviceAttribute) -> SelectorDevice:
 )
 def test_expressions_hold(expression: str) -> None:
     assert compile_selector(expression).matches(make_device())
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'size("größe") == 5 && "größe".size() == 5 && size([1, 2]) == 2',
+        '"größe".indexOf("e") == 4 && "abab".indexOf("b", 2) == 3 && "abab".indexOf("c") == -1',
+        '"ab".indexOf("b", 2) == -1 && "".indexOf("b", 1) == -1 && "ab".indexOf("", 7) == 7',
+        '"abab".lastIndexOf("a") == 2 && "abab".lastIndexOf("ab", 1) == 0',
+        '"abab".lastIndexOf("a", 3) == 2 && "abab".lastIndexOf("a", 4) == -1',
+        '"ab".lastIndexOf("") == 2 && "ab".lastIndexOf("", 7) == 7 && "".lastIndexOf("a") == -1',
+        "[1, 2, 1].indexOf(1) == 0 && [1, 2, 1].lastIndexOf(1) == 2",
+        "[1].indexOf(3) == -1 && [1].lastIndexOf(3) == -1",
+        f'string({A}.shared) == "true" && string(1 > 2) == "false"',
+        'string(duration("1.5h")) == "5400s" && string(duration("-1500ms")) == "-1.5s"',
+        'int(timestamp("1970-01-01T00:01:00.5Z")) == 60 && int("7") == 7 && int(1.9) == 1 && int(3u) == 3',
+        'string(-7) == "-7" && string(1.5) == "1.5" && string("a") == "a" && string(3u) == "3"',
+    ],
+)
+def test_texts_and_lists_are_counted_searched_and_made_as_upstream(expression: str) -> None:
+    assert compile_selector(expression).matches(make_device())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", ["indexOf", "lastIndexOf"])
+def test_a_text_is_not_searched_from_before_its_start(method: str) -> None:
+    with pytest.raises(CELRuntimeError, match="index out of range: -1"):
+        compile_selector(f'"ab".{method}("b", -1) == 0').matches(make_device())
 
 
 def test_a_device_may_fail_an_expression() -> None:

@@ -19,7 +19,20 @@ def test_plain_cel_stays_as_it_is() -> None:
 def test_optional_selections_become_calls() -> None:
     assert rewrite("a.?b").source == 'stowplanSelect(a, "b")'
     assert rewrite("a[?k].c").source == 'stowplanSelect(stowplanSelect(a, k), "c")'
-    assert rewrite("a.?b.orValue(1).c").source == 'stowplanSelect(a, "b").orValue(1).c'
+    assert rewrite("a.?b.value().c").source == 'stowplanSelect(a, "b").value().c'
+
+
+def test_what_is_fallen_back_on_is_looked_at_only_then() -> None:
+    either = "[stowplanItems(a)].map(stowplanFound, stowplanFound.size() > 0 ? stowplanFound"
+    assert rewrite("a.orValue(f(1)).c").source == f"{either}[0] : f(1))[0].c"
+    assert rewrite("a.or(b).?c").source == (
+        f'stowplanSelect(stowplanFirst({either} : stowplanItems(b))[0]), "c")'
+    )
+
+
+def test_functions_that_the_library_has_otherwise_get_other_names() -> None:
+    assert rewrite("size(a) + a.size()").source == "stowplanSize(a) + a.stowplanSize()"
+    assert rewrite("string(a) + int(b)").source == "string(stowplanText(a)) + int(stowplanSeconds(b))"
 
 
 def test_bind_becomes_a_map_over_one_value() -> None:
