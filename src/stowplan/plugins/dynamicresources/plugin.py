@@ -239,18 +239,20 @@ class DynamicResources(
         return default_normalize(scores)
 
     def trace_allocations(self, state: CycleState, pod: Pod, node_name: str) -> Mapping[str, tuple[str, ...]]:
-        """What the claims that the pod names would get on a node, for explanations."""
+        """What the claims that the pod names would get on a node, for explanations. A claim that it names
+        twice gets what is found first, as in `reserve`."""
         work = _work(state)
         outcome = None if work is None else self._filtering.outcome(pod, work, node_name)
         if work is None or outcome is None:
             return {}
-        return {
-            work.claims[number].key: tuple(
-                f"{one.request} {one.driver}/{one.pool}/{one.device}" for one in result.devices.results
-            )
-            for number, result in outcome[1].items()
-            if number != work.special
-        }
+        found: dict[str, tuple[str, ...]] = {}
+        for number, result in outcome[1].items():
+            if number != work.special:
+                devices = [
+                    f"{one.request} {one.driver}/{one.pool}/{one.device}" for one in result.devices.results
+                ]
+                found.setdefault(work.claims[number].key, tuple(devices))
+        return found
 
     # Reserve
 

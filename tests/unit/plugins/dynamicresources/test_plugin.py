@@ -14,6 +14,7 @@ from stowplan.objects import Pod
 from stowplan.objects.devices import AllocatedDeviceStatus
 from stowplan.objects.duration import Duration
 from stowplan.plugins.dynamicresources.filtering import FilterTimeoutError
+from stowplan.plugins.dynamicresources.ledger import ledger_of
 from stowplan.plugins.dynamicresources.plugin import DynamicResources, DynamicResourcesArgs
 from stowplan.plugins.dynamicresources.requests import AllocationError
 from stowplan.testing.builders import make_node, make_pod
@@ -352,3 +353,18 @@ def test_a_trace_shows_the_devices_of_each_claim() -> None:
         "default/two": (f"r {DRIVER}/pool/b",),
     }
     assert plugin.trace_allocations(state, pod, "n2") == {}
+
+
+def test_a_claim_that_is_named_twice_gets_what_is_found_first() -> None:
+    cluster = two_nodes(make_claim("one"))
+    plugin = build(cluster)
+    state = CycleState()
+    entries = [{"name": name, "resourceClaimName": "one"} for name in ("x", "y")]
+    pod = make_pod("p").spec(resourceClaims=entries).build()
+    plugin.pre_filter(state, pod, cluster.nodes)
+    found = {"default/one": (f"r {DRIVER}/pool/a",)}
+    assert plugin.trace_allocations(state, pod, "n1") == found
+    plugin.reserve(state, pod, "n1")
+    pending = ledger_of(cluster).pending(make_claim("one"))
+    assert pending is not None
+    assert [one.device for one in pending.devices.results] == ["a"]
