@@ -141,14 +141,13 @@ class Filtering:
         if not work.to_allocate:
             return 0
         scores = np.zeros(len(nodes), np.int64)
-        fixed = _fixed_score(work)
         for positions, variant in self._groups(pod, work, nodes):
             if variant.question is not None:
                 some = nodes if positions is None else nodes.at(positions)
                 variant.question.refresh(some, self._tick)
                 where = slice(None) if positions is None else positions
-                scores[where] = variant.question.scores(some) + fixed
-        return scores
+                scores[where] = variant.question.scores(some)
+        return scores + _fixed_score(work)
 
     # What the pod gets
 

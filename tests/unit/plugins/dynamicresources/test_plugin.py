@@ -315,6 +315,23 @@ def test_extended_resources_come_from_devices_where_the_node_has_none() -> None:
     assert reasons(plugin, cluster, pod) == {"n2": NO_DEVICES}
 
 
+def test_alternatives_of_allocated_claims_count_also_where_the_node_has_the_extended_resource() -> None:
+    made = allocation("b")
+    made["devices"]["results"][0]["request"] = "r/one"
+    claims = [{"name": "c", "resourceClaimName": "done"}]
+    pod = make_pod("p").spec(resourceClaims=claims).requests({GPU: "1"}).build()
+    cluster = make_cluster(
+        make_slice("s", [device("a"), device("b")]),
+        make_class(CLASS, extendedResourceName=GPU),
+        make_claim("done", first_of("r", two=exactly(2), one=exactly(1)), allocation=made),
+    )
+    cluster.add(make_node("n2").allocatable({GPU: "1"}).build())
+    plugin = build(cluster)
+    state = CycleState()
+    plugin.pre_filter(state, pod, cluster.nodes)
+    assert np.asarray(plugin.score(state, pod, cluster.nodes)).tolist() == [7, 7]
+
+
 def test_extended_resources_that_no_class_backs_are_left_to_others() -> None:
     pod = make_pod("p").requests({GPU: "1"}).build()
     plugin = build(two_nodes())
