@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from stowplan.cli.files import read_file
@@ -73,7 +74,7 @@ def explain(files: list[str], wanted: str, config: str | None) -> Trace:
             for warning in loaded.warnings:
                 print(f"{warning} (warning)", file=sys.stderr)
             configuration = loaded.configuration
-        scheduler = Scheduler(cluster_with(objects), configuration, registry=registry)
+        scheduler = Scheduler(cluster_with(objects), configuration, registry=registry, now=time.time)
         return scheduler.explain(_find(pods, wanted))
     except (ConfigError, RegistryError, UnknownSchedulerError) as problem:
         raise CommandError(str(problem)) from problem

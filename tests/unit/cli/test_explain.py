@@ -139,6 +139,35 @@ def test_where_a_pod_goes_is_said_in_one_line() -> None:
     )
 
 
+def test_devices_that_should_have_been_ready_long_ago_are_not_waited_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    device = {"request": "r", "driver": "d", "pool": "p", "device": "a", "bindingConditions": ["Ready"]}
+    allocation = {"devices": {"results": [device]}, "allocationTimestamp": "2020-01-01T00:00:00Z"}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", "namespace": "default"},
+        "status": {"allocation": allocation},
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c"}], "resourceClaims": [{"name": "x", "resourceClaimName": "c"}]},
+    }
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "status": {"allocatable": {"pods": "1"}},
+    }
+    manifests = tmp_path / "list.json"
+    manifests.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [claim, pod, node]}))
+    assert main(["explain", "-f", str(manifests), "p"]) == 0
+    assert "1 resourceclaim not available on the node" in capsys.readouterr().out
+
+
 def test_devices_that_a_claim_would_be_given_are_shown() -> None:
     trace = Trace(
         pod="default/p", best=("one",), allocations={"one": {"default/gpu": ("a d/p/0", "b d/p/1")}}
