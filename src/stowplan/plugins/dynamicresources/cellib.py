@@ -14,7 +14,7 @@ from math import floor
 from typing import Any
 
 from cel import OptionalValue
-from cel.stdlib import STDLIB_FUNCTIONS
+from cel.stdlib import STDLIB_FUNCTIONS, bool_
 
 from stowplan.objects.base import Quantity
 from stowplan.objects.quantity import QuantityError, nano_value
@@ -78,9 +78,16 @@ def _amount(value: object) -> int:
     return value * _NANO if isinstance(value, int) and not isinstance(value, bool) else _quantity(value)
 
 
+def _parse_quantity(text: str) -> dict[str, str]:
+    """As `quantity_value`, but without the space around it that an object may have there."""
+    if text != text.strip():
+        raise QuantityError(f"{text!r} is not a quantity: it has space around it")
+    return quantity_value(text)
+
+
 def _is_quantity(text: str) -> bool:
     try:
-        nano_value(text)
+        _parse_quantity(text)
     except QuantityError:
         return False
     return True
@@ -123,6 +130,12 @@ def _find(text: str, pattern: str) -> str:
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     found = [match.group() for match in re.finditer(pattern, text)]
     return found if limit < 0 else found[:limit]
+
+
+def _truth_of(value: bool | str) -> bool:
+    """The library's own does not know single capital letters."""
+    truth: bool = bool_(value.lower() if value in ("T", "F") else value)
+    return truth
 
 
 def _index_of(where: str | Sequence[Any], what: Any, start: int = 0) -> int:
@@ -207,7 +220,8 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **{name: function for name, function in STDLIB_FUNCTIONS.items() if name != "contains"},
     "indexOf": _index_of,
     "lastIndexOf": _last_index_of,
-    "quantity": quantity_value,
+    "bool": _truth_of,
+    "quantity": _parse_quantity,
     "isQuantity": _is_quantity,
     "sign": _sign,
     "isInteger": _is_integer,

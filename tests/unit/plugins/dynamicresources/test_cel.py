@@ -80,6 +80,8 @@ def test_expressions_hold(expression: str) -> None:
         "[1, 2, 1].indexOf(1) == 0 && [1, 2, 1].lastIndexOf(1) == 2",
         "[1].indexOf(3) == -1 && [1].lastIndexOf(3) == -1",
         f'string({A}.shared) == "true" && string(1 > 2) == "false"',
+        'bool("T") && !bool("F") && bool("true") && bool(true)',
+        'isQuantity("1Ki") && !isQuantity(" 1Ki") && !isQuantity("1Ki ")',
         'string(duration("1.5h")) == "5400s" && string(duration("-1500ms")) == "-1.5s"',
         'int(timestamp("1970-01-01T00:01:00.5Z")) == 60 && int("7") == 7 && int(1.9) == 1 && int(3u) == 3',
         'string(-7) == "-7" && string(1.5) == "1.5" && string("a") == "a" && string(3u) == "3"',
@@ -110,6 +112,8 @@ def test_a_device_may_fail_an_expression() -> None:
         (f"{A}.cores && true", "overload"),
         (f'{C}.memory.compareTo(semver("1.0.0")) == 0', "overload"),
         ("unheardOf(1)", "unheardOf"),
+        ('quantity(" 1Ki").isInteger()', "space around"),
+        ('bool("tRUE")', "to bool"),
     ],
 )
 def test_no_answer_is_an_error(expression: str, problem: str) -> None:
