@@ -1,4 +1,4 @@
-"""What all tests share: the rules of the `control_plane` marker, and its fixtures."""
+"""What all tests share: the rules of property tests and of the `control_plane` marker, and its fixtures."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 
 import pytest
+from hypothesis import settings
 
 from tests.control_plane import binaries
 from tests.control_plane.plane import ControlPlane, Options, start
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+
+# How long an example takes says more about the machine than about the code. In CI the same tree must get the
+# same verdict: new examples are looked for wherever else the tests run.
+settings.register_profile("stowplan", deadline=None)
+settings.register_profile("stowplan in CI", deadline=None, derandomize=True)
+settings.load_profile("stowplan in CI" if IN_CI else "stowplan")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

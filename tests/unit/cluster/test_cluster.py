@@ -109,7 +109,7 @@ def apply(cluster: Cluster, steps: list[Change]) -> None:
         step(cluster)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(changes)
 def test_after_any_changes_everything_derived_equals_a_cluster_built_from_scratch(
     steps: list[Change],
@@ -120,7 +120,7 @@ def test_after_any_changes_everything_derived_equals_a_cluster_built_from_scratc
     assert picture(cluster) == picture(fresh_copy(cluster))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(changes, changes)
 def test_a_trial_leaves_no_trace(before: list[Change], tried: list[Change]) -> None:
     cluster = Cluster()

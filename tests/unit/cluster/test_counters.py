@@ -41,7 +41,7 @@ def check_all(cluster: Cluster) -> None:
             assert counter.total == sum(wanted)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(clusters, st.lists(steps, max_size=20), st.sampled_from([3, 1024]))
 def test_counters_are_right_after_any_changes_however_few_are_kept(
     nodes: list[Step], changes: list[Step], kept: int

@@ -70,7 +70,7 @@ def test_a_relabelled_node_takes_its_pods_to_another_domain() -> None:
     assert by_value(cluster, "zone") == {"x": 1, "y": 3}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(clusters, st.lists(steps, max_size=25), st.data())
 def test_remembered_sums_equal_fresh_ones_after_any_changes_and_trials(
     nodes: list[Step], changes: list[Step], data: st.DataObject
@@ -176,7 +176,6 @@ class TestDomainCounts:
         counts.add(1, 1)
         assert (counts.total, counts.values().tolist()) == (4, [4, 0])
 
-    @settings(deadline=None)
     @given(
         st.lists(st.integers(0, 4), min_size=1, max_size=4),
         st.lists(st.tuples(st.integers(0, 3), st.integers(-2, 2)), max_size=6),

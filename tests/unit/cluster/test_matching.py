@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stowplan.cluster.matching import AllOf, MatcherIndex, SelectedPods, anchor_of
@@ -36,7 +36,6 @@ def test_an_anchor_is_a_label_with_the_only_value_allowed() -> None:
     assert anchor_of(compile_selector(LabelSelector(match_expressions=(two,)))) is None
 
 
-@settings(deadline=None)
 @given(st.lists(matchers, min_size=1, max_size=3).map(tuple), st.sampled_from(["s", "t", "u"]), labels)
 def test_all_of_matches_what_every_part_matches_and_promises_no_less(
     parts: tuple[SelectedPods, ...], space: str, held: dict[str, str]
@@ -49,7 +48,6 @@ def test_all_of_matches_what_every_part_matches_and_promises_no_less(
         assert both.anchor is None or both.anchor in held.items()
 
 
-@settings(deadline=None)
 @given(
     st.lists(matchers, max_size=8, unique=True),
     st.data(),

@@ -178,7 +178,7 @@ TERMS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.lists(st.dictionaries(KEYS, VALUES), min_size=1, max_size=6),
     st.lists(TERMS, max_size=3),

@@ -138,7 +138,7 @@ def told(cluster: Cluster, space: str, labels: Labels) -> dict[tuple[str, str, i
     return {place: number for place, number in found.items() if number}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     clusters, st.lists(steps, max_size=20), st.sampled_from([1, 512]), st.sampled_from([1, 4096]), st.data()
 )

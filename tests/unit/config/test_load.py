@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stowplan.config.defaults import default_configuration
@@ -205,7 +205,6 @@ _FIELDS = [
 ]
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(_FIELDS), _VALUES, max_size=4),
     st.lists(

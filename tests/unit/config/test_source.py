@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stowplan.config.problems import ConfigError
@@ -119,7 +119,6 @@ def test_an_alias_to_itself_is_refused() -> None:
         Source(b"a: &a [*a]", "f")
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200) | st.text(alphabet="{}[]:,-&*!|>'\"# \n\tab01~<", max_size=60).map(str.encode))
 def test_any_bytes_are_read_or_refused_with_a_reason(text: bytes) -> None:
     with suppress(ConfigError):

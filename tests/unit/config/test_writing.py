@@ -67,7 +67,7 @@ def read_back(text: str) -> types.KubeSchedulerConfiguration:
     return reading.written
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(records(types.KubeSchedulerConfiguration))
 def test_what_is_written_without_defaults_reads_back_as_the_same(
     configuration: types.KubeSchedulerConfiguration,
@@ -77,7 +77,7 @@ def test_what_is_written_without_defaults_reads_back_as_the_same(
     assert completed(read_back(text)) == completed(configuration)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(records(types.KubeSchedulerConfiguration))
 def test_what_is_written_in_full_reads_back_as_the_same(
     configuration: types.KubeSchedulerConfiguration,

@@ -101,7 +101,7 @@ def summary(decision: Decision) -> tuple[object, ...]:
     )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.lists(nodes(), min_size=3, max_size=9), st.lists(shapes(), min_size=4, max_size=4), steps)
 def test_remembered_answers_equal_fresh_ones_after_any_changes(
     first: list[Node], kinds: list[dict[str, object]], changes: list[Step]

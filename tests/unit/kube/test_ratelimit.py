@@ -23,7 +23,7 @@ def test_a_burst_goes_through_and_then_it_drips() -> None:
     assert [bucket.take() for _ in range(4)] == [True, True, True, False]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(qps=st.floats(0.5, 50), burst=st.integers(1, 10), wanted=st.integers(1, 40))
 def test_never_more_than_burst_and_rate_allow_and_in_order(qps: float, burst: int, wanted: int) -> None:
     async def main() -> None:

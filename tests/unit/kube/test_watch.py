@@ -12,7 +12,7 @@ from stowplan.kube.watch import Lines, error_in, outline
 from stowplan.objects import Node, Pod, kind_of_record
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     lines=st.lists(st.binary(min_size=1, max_size=20).filter(lambda line: b"\n" not in line), max_size=8),
     cuts=st.lists(st.integers(0, 200), max_size=10),

@@ -336,7 +336,7 @@ def read_or_refuse(source: Any) -> None:
         assert isinstance(decode_object(source), KubeObject)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(base=st.sampled_from([POD, NODE]), data=st.data())
 def test_whatever_stands_somewhere_is_accepted_or_refused(base: dict[str, Any], data: st.DataObject) -> None:
     damaged = changed(base, data.draw(st.sampled_from(paths_in(base))), data.draw(values))
@@ -344,7 +344,7 @@ def test_whatever_stands_somewhere_is_accepted_or_refused(base: dict[str, Any], 
     read_or_refuse(msgspec.json.encode(damaged))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(noise=st.binary(max_size=200), at=st.integers(0, 2000))
 def test_damaged_bytes_are_refused(noise: bytes, at: int) -> None:
     whole = json.dumps(POD).encode()

@@ -4,7 +4,7 @@ from fractions import Fraction
 from math import ceil
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stowplan.objects.quantity import (
@@ -102,7 +102,6 @@ def test_amounts_of_resources_leave_room_for_sums(text: str) -> None:
     assert 100 * AMOUNT_MAX < INT64_MAX
 
 
-@settings(deadline=None)
 @given(number=numbers, suffix=st.sampled_from(sorted(FACTORS)))
 def test_rounding_up_agrees_with_exact_fractions(number: str, suffix: str) -> None:
     exact = Fraction(number) * FACTORS[suffix]
@@ -111,14 +110,12 @@ def test_rounding_up_agrees_with_exact_fractions(number: str, suffix: str) -> No
     assert nano_value(number + suffix) == ceil(exact * 10**9)
 
 
-@settings(deadline=None)
 @given(number=numbers, exponent=st.integers(-12, 9), letter=st.sampled_from("eE"))
 def test_exponents_agree_with_decimal(number: str, exponent: int, letter: str) -> None:
     exact = Decimal(number).scaleb(exponent).quantize(Decimal(1), rounding=ROUND_UP)
     assert value(f"{number}{letter}{exponent}") == min(int(exact), INT64_MAX)
 
 
-@settings(deadline=None)
 @given(number=st.floats(min_value=0, max_value=1e15))
 def test_numbers_count_as_they_are_written(number: float) -> None:
     assert value(number) == ceil(Fraction(repr(number)))

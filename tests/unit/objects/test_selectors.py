@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stowplan.objects import LabelSelector, NodeSelector, PreferredSchedulingTerm, Taint, Toleration
@@ -151,7 +151,6 @@ def test_mistakes_are_told_in_the_words_of_the_api(written: LabelSelector, words
     assert str(error.value) == words
 
 
-@settings(deadline=None)
 @given(
     labels=labels_strategy,
     wanted=labels_strategy,

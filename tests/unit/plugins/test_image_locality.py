@@ -101,7 +101,7 @@ def test_pods_with_the_same_images_share_a_shape() -> None:
 IMAGES = st.dictionaries(st.sampled_from(["a:1", "b:1", "c:1"]), st.integers(0, 4000 * MIB))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(IMAGES, min_size=1, max_size=6), st.lists(st.sampled_from("abcd"), max_size=3))
 def test_columns_and_single_nodes_agree(held: list[dict[str, int]], wanted: list[str]) -> None:
     cluster = cluster_of(*held)

@@ -162,7 +162,7 @@ ZONES = st.lists(st.sampled_from("123"), min_size=1, max_size=2)
 TERMS = st.lists(ZONES.map(lambda zones: in_zone(*zones)) | st.sampled_from("abx").map(named), max_size=3)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(TERMS, st.lists(st.tuples(st.integers(0, 100), TERMS), max_size=3), st.booleans())
 def test_columns_and_single_nodes_agree(
     required: list[dict[str, Any]],

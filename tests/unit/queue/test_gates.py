@@ -118,7 +118,7 @@ def take(rig: Rig, step: str, what: Any) -> None:
             rig.pass_time(what)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.lists(STEPS, max_size=40))
 def test_pods_are_where_they_would_be_if_all_had_been_asked_about(steps: list[tuple[str, Any]]) -> None:
     asking, counting = Rig(Picky, Gate), Rig(Picky, CountingGate)

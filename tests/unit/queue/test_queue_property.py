@@ -273,5 +273,5 @@ class QueueMachine(RuleBasedStateMachine):
         assert handed_out == set(self.pending)
 
 
-QueueMachine.TestCase.settings = settings(deadline=None, max_examples=150, stateful_step_count=50)
+QueueMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
 TestQueue = QueueMachine.TestCase

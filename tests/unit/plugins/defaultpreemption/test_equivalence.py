@@ -34,7 +34,7 @@ def _budget(name: str, app: str, allowed: int, disrupted: list[str]) -> PodDisru
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_columns_agree_with_trials(data: st.DataObject) -> None:
     cluster = Cluster()
     world = World(cluster, *([NamesBelowThree] if data.draw(st.booleans(), "one more filter") else []))

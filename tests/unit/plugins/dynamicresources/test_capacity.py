@@ -84,7 +84,7 @@ def test_a_capacity_that_the_device_lacks_cannot_be_had() -> None:
     assert not fits(prepare_requests({"cores": "1"}), capacity("8Gi"), {}, {})
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.integers(1, 64), st.integers(1, 64), st.integers(1, 1000))
 def test_rounding_finds_the_next_step(least: int, step: int, asked: int) -> None:
     device = capacity("1Ei", default="1", validRange={"min": str(least), "step": str(step)})

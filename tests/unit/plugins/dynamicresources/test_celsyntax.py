@@ -95,7 +95,7 @@ def test_unbalanced_brackets_and_wrong_macros_are_errors(expression: str) -> Non
         rewrite(expression)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.text(alphabet="ab.?[](){}\"' ,:&|!=<>0/\\cel.bind", max_size=40))
 def test_any_text_is_rewritten_or_refused(text: str) -> None:
     with contextlib.suppress(CELSyntaxError):

@@ -60,7 +60,7 @@ def test_a_short_version_cannot_have_a_pre_release() -> None:
         parse_lenient("1.2-rc.1")
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(*[st.integers(0, 2**64 - 1)] * 3)
 def test_text_and_version_are_the_same(major: int, minor: int, patch: int) -> None:
     text = f"{major}.{minor}.{patch}"

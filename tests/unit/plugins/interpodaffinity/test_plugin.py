@@ -99,7 +99,7 @@ def cluster_after(all_steps: list[Step]) -> Cluster:
     return cluster
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(clusters, st.lists(changes, max_size=15), st.lists(incoming, min_size=1, max_size=3), st.data())
 def test_filtering_is_by_the_book_after_any_changes(
     nodes: list[Step], after: list[Step], asked: list[Pod], data: st.DataObject
@@ -117,7 +117,7 @@ def test_filtering_is_by_the_book_after_any_changes(
                 assert reasons(plugin, pod, cluster) == naive.rejections(cluster, pod)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(clusters, st.lists(changes, max_size=12), incoming, st.data())
 def test_pods_that_trials_add_and_remove_are_counted(
     nodes: list[Step], after: list[Step], pod: Pod, data: st.DataObject
@@ -138,7 +138,7 @@ def test_pods_that_trials_add_and_remove_are_counted(
     assert filtered(plugin, state, pod, cluster) == before
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     clusters,
     st.lists(changes, max_size=15),

@@ -107,7 +107,7 @@ CHOICES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(CHOICES, st.lists(st.tuples(AMOUNTS, st.lists(AMOUNTS, max_size=2)), min_size=1, max_size=5), AMOUNTS)
 def test_columns_and_single_nodes_agree(
     names: list[str], nodes: list[tuple[dict[str, int], list[dict[str, int]]]], request: dict[str, int]

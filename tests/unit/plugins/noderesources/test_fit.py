@@ -137,7 +137,7 @@ def test_devices_stand_in_for_a_resource_where_the_node_offers_none() -> None:
 AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "ephemeral-storage", GPU]), st.integers(0, 5))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(AMOUNTS, st.integers(0, 3), st.lists(AMOUNTS, max_size=3)), min_size=1, max_size=5),
     AMOUNTS,

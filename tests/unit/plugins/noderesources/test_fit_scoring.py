@@ -138,7 +138,7 @@ def test_percentages_are_exact_for_any_capacity(capacity: int) -> None:
         assert offered.percent(parts).ravel().tolist() == [percent - 1, percent]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.one_of(st.integers(1, 2**46), st.integers(1, 2**56)), st.integers(0, 2**62))
 def test_columns_are_exact(capacity: int, requested: int) -> None:
     offered = Offered.made_of(np.array([[capacity]]))
@@ -156,7 +156,7 @@ SHAPES = st.lists(
 ).map(sorted)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.sampled_from(["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]),
     st.lists(

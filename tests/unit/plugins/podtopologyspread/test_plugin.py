@@ -70,7 +70,7 @@ def reasons(plugin: PodTopologySpread, pod: Pod, cluster: Cluster) -> list[str |
     return [status and status.message for status in statuses(plugin, pod, cluster)]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     clusters, st.lists(steps, max_size=15), st.lists(pods("DoNotSchedule"), min_size=1, max_size=3), st.data()
 )
@@ -91,7 +91,7 @@ def test_filtering_is_by_the_book_after_any_changes(
                 assert reasons(plugin, pod, cluster) == naive.rejections(cluster, pod)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(clusters, st.lists(steps, max_size=12), pods("DoNotSchedule"), st.data())
 def test_pods_that_trials_add_and_remove_are_counted(
     nodes: list[Step], changes: list[Step], pod: Pod, data: st.DataObject
@@ -143,7 +143,7 @@ def check_scores(
         assert plugin.score(state, pod, some).tolist() == result[0][:1]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     clusters,
     st.lists(steps, max_size=15),
@@ -166,7 +166,7 @@ def test_scoring_is_by_the_book_after_any_changes(
         check_scores(plugin, pod, cluster, rows, constraints=naive.own(pod, "ScheduleAnyway"))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(clusters, st.lists(steps, max_size=12), st.sampled_from([None, "x"]), st.data())
 def test_default_spreading_is_by_the_book_after_any_changes(
     nodes: list[Step], changes: list[Step], zone: str | None, data: st.DataObject

@@ -85,7 +85,7 @@ def codes(plugin: NodeVolumeLimits, pod: Pod, cluster: Cluster) -> list[int]:
     return found
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.lists(changes, max_size=6), max_size=8), st.lists(claims, min_size=1, max_size=2))
 def test_what_is_kept_is_what_would_be_counted_now(
     history: list[list[tuple[Any, ...]]], used: list[str]

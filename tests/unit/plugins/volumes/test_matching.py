@@ -152,7 +152,7 @@ def reachable(volume: PersistentVolume, node: NodeRow) -> bool:
     return all(node.labels.get(each.key) in each.values for each in term.match_expressions)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(places, max_size=8), sizes, wanted)
 def test_the_columns_choose_as_the_plain_rule_does(
     where: list[Any], volume_sizes: list[str], asked: list[str]

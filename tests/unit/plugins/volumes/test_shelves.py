@@ -60,7 +60,7 @@ def offered(shelves: Shelves, cluster: Cluster) -> list[set[str]]:
     return found
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(st.lists(changes, max_size=4), max_size=8))
 def test_what_is_kept_is_what_would_be_found_now(history: list[list[tuple[Any, ...]]]) -> None:
     cluster = world(nodes={"na": {ZONE: "a"}, "nb": {ZONE: "b", "disk": "ssd"}})
