@@ -157,32 +157,45 @@ class Reflector:
 
     async def _fetch(self) -> None:
         seen: set[str] = set()
-        page_size, token = self._page_size, ""
-        while True:
-            parameters = {"limit": str(page_size) if page_size else "", "continue": token, **self._selectors}
-            timeout = None if page_size else _ALL_AT_ONCE
-            try:
-                answer = await self._client.request(
-                    "GET", with_parameters(self._path, parameters), timeout=timeout
-                )
-            except ApiError as error:
-                if not (token and error.is_expired):
-                    raise
-                # The pages took longer than the server remembers.
-                page_size, token = 0, ""
-                seen.clear()
-                continue
-            page: RawPage = decode_page(answer.body)
-            for number, raw in enumerate(page.items or (), start=1):
-                self._take(raw, seen)
-                if number % _AT_ONCE == 0:
-                    await asyncio.sleep(0)  # others want to work as well
-            token = page.metadata.continue_
-            if not token:
-                break
+        token = ""
+        asked = asyncio.ensure_future(self._page(token, self._page_size))
+        try:
+            while True:
+                try:
+                    page = await asked
+                except ApiError as error:
+                    if not (token and error.is_expired):
+                        raise
+                    # The pages took longer than the server remembers.
+                    token = ""
+                    asked = asyncio.ensure_future(self._page(token, 0))
+                    seen.clear()
+                    continue
+                token = page.metadata.continue_
+                if token:  # the server works on the next page while this one is read
+                    asked = asyncio.ensure_future(self._page(token, self._page_size))
+                await self._take_all(page, seen)
+                if not token:
+                    break
+        finally:
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
         self._forget_all_but(seen)
         self._version = page.metadata.resource_version
         self._is_synced()
+
+    async def _page(self, token: str, size: int) -> RawPage:
+        """So many objects from a token on; all with a size of 0."""
+        parameters = {"limit": str(size) if size else "", "continue": token, **self._selectors}
+        timeout = None if size else _ALL_AT_ONCE
+        answer = await self._client.request("GET", with_parameters(self._path, parameters), timeout=timeout)
+        return decode_page(answer.body)
+
+    async def _take_all(self, page: RawPage, seen: set[str]) -> None:
+        for number, raw in enumerate(page.items or (), start=1):
+            self._take(raw, seen)
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # others want to work as well
 
     def _take(self, raw: msgspec.Raw, seen: set[str]) -> None:
         try:

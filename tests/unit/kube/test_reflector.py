@@ -187,6 +187,34 @@ def test_too_old_means_comparing_with_everything() -> None:
     run(three, test)
 
 
+def test_the_next_page_is_asked_for_while_one_is_read() -> None:
+    read_when_asked: list[int] = []
+
+    async def main() -> None:
+        assert PODS is not None
+        api, told = FakeApi(), Told()
+        for number in range(5100):
+            api.put(f"p{number:04}")
+
+        async def note(exchange: Exchange) -> bool:
+            read_when_asked.append(len(told.known))
+            return False
+
+        api.fault = note
+        async with serving(api) as server:
+            client = ApiClient(Access(server=server.url))
+            reflector = Reflector(client, PODS, told.event, page_size=5000)
+            task = asyncio.ensure_future(reflector.run())
+            await reflector.settled.wait()
+            assert told.state() == api.state()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await client.close()
+
+    asyncio.run(main())
+    assert read_when_asked[0] == 0 and 0 < read_when_asked[1] < 5000
+
+
 def test_pages_that_grow_too_old_are_asked_for_as_one() -> None:
     def prepare(api: FakeApi) -> None:
         three(api)
