@@ -76,7 +76,7 @@ class SchedulerProcess(Process):
         connection = settings.configuration.client_connection
         self._patience = _EVENTS_PATIENCE
         events = self.connect(connection.qps, connection.burst, connections=8)
-        self.recorder = Recorder(events, host=socket.gethostname(), gives_way=lambda: self.client.crowded)
+        self.recorder = Recorder(events, host=socket.gethostname(), gives_way=self._more_important)
         self.elector = self._make_elector()
         planner = KubePlanner(self.client, self.recorder)
         self.build_core(planner)
@@ -101,6 +101,10 @@ class SchedulerProcess(Process):
             retry_period=election.retry_period.seconds,
             on_new_leader=lambda leader: log.info("new leader", extra={"identity": leader}),
         )
+
+    def _more_important(self) -> bool:
+        """Whether there is more important to do than to write events."""
+        return self.client.crowded or self.live.evictions.busy
 
     @property
     def is_leading(self) -> bool:

@@ -29,6 +29,11 @@ class Evictions:
         self._going: dict[str, asyncio.Future[None]] = {}
         """Victims that are being removed, by uid."""
 
+    @property
+    def busy(self) -> bool:
+        """Whether victims are being removed."""
+        return bool(self._going)
+
     def binding_started(self, pod: Pod, task: asyncio.Task[None] | None) -> None:
         """A pod is on its way to its node, in this task; as a victim it can still be stopped."""
         if task is not None:

@@ -93,8 +93,8 @@ class ApiClient:
 
     @property
     def crowded(self) -> bool:
-        """Whether requests wait for a connection."""
-        return self._under_way > self._connections
+        """Whether so much is under way that what is less important had better wait."""
+        return self._under_way > self._connections // 2
 
     async def close(self) -> None:
         """Closes the connections; requests under way fail."""

@@ -373,7 +373,7 @@ def test_many_requests_that_are_refused_together_have_credentials_renewed_once()
     run(first_ten, test, access={"credentials": credentials})
 
 
-def test_a_client_is_crowded_while_requests_wait_for_a_connection() -> None:
+def test_a_client_is_crowded_while_more_than_half_of_its_connections_are_busy() -> None:
     go_on = asyncio.Event()
 
     async def hold(exchange: Exchange) -> None:
@@ -392,7 +392,7 @@ def test_a_client_is_crowded_while_requests_wait_for_a_connection() -> None:
         await asyncio.gather(*requests)
         assert [*crowded, client.crowded] == [False, True, False]
 
-    run(hold, test, connections=2)
+    run(hold, test, connections=4)
 
 
 def test_requests_above_the_rate_wait() -> None:

@@ -1,4 +1,4 @@
-"""Keeps preemptors out of the queue until all their victims are seen to go."""
+"""Keeps preemptors out of the queue while their victims are being removed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from stowplan.objects import Pod
 
 
 class Gate:
-    """Tried again before its victims go, a preemptor would only find new ones.
+    """Tried again before its victims are gone, a preemptor would only find new ones, or none. It is let in when
+    they are, and at the latest when all has been done to remove them: some may take their time to leave.
 
     Thousands of pods may go while hundreds of preemptors wait. So preemptors are found by the node that they
     get, and looked at when something changed there.
@@ -72,4 +73,4 @@ class Gate:
 
     def _stays(self, victim: Pod) -> bool:
         now = self._cluster.pods.get(victim.uid)
-        return now is not None and now.node_name == victim.node_name and not now.terminating
+        return now is not None and now.node_name == victim.node_name

@@ -37,10 +37,12 @@ def gate(cluster: Cluster) -> Gate:
     return gate
 
 
-def test_a_preemptor_is_let_in_when_its_last_victim_is_seen_to_go(cluster: Cluster, gate: Gate) -> None:
+def test_a_preemptor_is_let_in_when_its_last_victim_is_seen_to_be_gone(cluster: Cluster, gate: Gate) -> None:
     cluster.remove(victim("n0", 0))
     assert not gate.opened()
     cluster.add(msgspec.structs.replace(victim("n0", 1), deleted=1.0))
+    assert not gate.opened(), "on its way out, and still there"
+    cluster.remove(victim("n0", 1))
     assert gate.opened() == [FIRST.key]
     assert not gate.keeps_out(FIRST) and gate.keeps_out(SECOND)
 
