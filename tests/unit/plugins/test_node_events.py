@@ -128,7 +128,7 @@ def test_other_features_of_a_node_or_other_needs_bring_pods_back() -> None:
     )
 
 
-def test_while_victims_leave_their_preemptor_is_kept_out() -> None:
+def test_until_its_victims_are_gone_a_preemptor_is_kept_out() -> None:
     cluster = Cluster()
     plugin = build_plugin(DefaultPreemption, cluster)
     assert plugin.pre_enqueue(POD) is None
@@ -142,7 +142,20 @@ def test_while_victims_leave_their_preemptor_is_kept_out() -> None:
     cluster.remove(victims[0])
     assert plugin.pre_enqueue(POD) == waits, "one victim is still there"
     cluster.add(msgspec.structs.replace(victims[1], deleted=1.0))
-    assert plugin.pre_enqueue(POD) is None, "all are seen to go"
+    assert plugin.pre_enqueue(POD) == waits, "it is on its way out, and its room still taken"
+    cluster.remove(victims[1])
+    assert plugin.pre_enqueue(POD) is None
+
+
+def test_victims_that_take_their_time_to_leave_keep_nobody_out_once_they_were_told_to() -> None:
+    cluster = Cluster()
+    plugin = build_plugin(DefaultPreemption, cluster)
+    victim = make_pod("victim").on_node("n").build()
+    cluster.add(victim)
+    plugin.making_room(POD, (victim,))
+    cluster.add(msgspec.structs.replace(victim, deleted=1.0))
+    plugin.making_room(POD, ())
+    assert plugin.pre_enqueue(POD) is None
 
 
 def test_a_preemption_that_failed_keeps_nobody_out() -> None:

@@ -9,8 +9,8 @@ from stowplan.objects import Pod
 
 
 class Gate:
-    """Tried again before its victims are gone, a preemptor would only find new ones, or none. It is let in when
-    they are, and at the latest when all has been done to remove them: some may take their time to leave.
+    """Tried again before its victims are gone, a preemptor would only find new ones, or none. It is let in
+    when they are, and at the latest when all has been done to remove them: some take their time to leave.
 
     Thousands of pods may go while hundreds of preemptors wait. So preemptors are found by the node that they
     get, and looked at when something changed there.
