@@ -92,7 +92,7 @@ def rejected_with_nominated(
 def _by_plugin(rejected: Mapping[int, Status], size: int) -> list[tuple[str, Verdict]]:
     found = []
     for name in dict.fromkeys(status.plugin for status in rejected.values()):
-        own = {row: status for row, status in rejected.items() if status.plugin == name}
+        own = {row: status for row, status in sorted(rejected.items()) if status.plugin == name}
         verdict = Verdict.of([*own.values()])
         found.append((name, verdict.spread_out(np.array([*own], np.int64), size)))
     return found

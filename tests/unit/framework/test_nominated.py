@@ -70,3 +70,17 @@ def test_where_more_than_room_matters_each_node_is_tried(tried: list[str]) -> No
     core = Scheduler(promised_to_others(3, 1))
     assert core.decide(make_pod("p").host_port(80).build()).node_name
     assert sorted(tried) == ["n0", "n1", "n2"]
+
+
+def test_whoever_was_promised_a_node_first_the_reasons_stay_with_their_nodes() -> None:
+    cluster = Cluster()
+    for i, cpu in enumerate((1, 4)):
+        cluster.add(make_node(f"n{i}").capacity(cpu=cpu, memory="8Gi", pods=10).build())
+    for i, cpu in ((1, 4), (0, 1)):
+        cluster.nominations.add(make_pod(f"nominated{i}").requests(cpu=cpu).priority(10).build(), f"n{i}")
+    scheduler, pod = Scheduler(cluster), make_pod("p").requests(cpu=1, memory="1Gi").host_port(80).build()
+    cluster.nominations.add(make_pod("large").requests(memory="8Gi").priority(10).build(), "n0")
+    rejections = scheduler.decide(pod).rejections
+    assert rejections is not None
+    said = {name: status.reasons for name in ("n0", "n1") if (status := rejections.status_of(name))}
+    assert said == {"n0": ("Insufficient cpu", "Insufficient memory"), "n1": ("Insufficient cpu",)}

@@ -59,8 +59,10 @@ class RoomSearch:
 
     def rows(self, rule: RoomRule, rejections: Rejections, rows: IntColumn) -> Mask:
         """Which of the rows lack nothing but room: all filters before it were content with them."""
-        rejected_by = rejections.rejected_by[rows]
         chosen: Mask = np.zeros(len(rows), np.bool_)
+        if not rejections.rejected_by.size:
+            return chosen  # PreFilter rejected the pod, and no filter was asked
+        rejected_by = rejections.rejected_by[rows]
         for number, (name, _) in enumerate(rejections.verdicts, 1):
             if name == rule.plugin.name:
                 chosen |= rejected_by == number

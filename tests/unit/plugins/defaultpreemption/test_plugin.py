@@ -11,12 +11,14 @@ from stowplan.engine.explain import explain
 from stowplan.framework import CycleState, FilterPlugin, PreFilterPlugin, Reads, Status, unschedulable
 from stowplan.framework.contract import Plugin
 from stowplan.framework.cycle import run_pre_filters
+from stowplan.framework.status import Code
 from stowplan.objects import DeviceClass, Pod
 from stowplan.plugins.defaultpreemption import DefaultPreemption
 from stowplan.plugins.defaultpreemption.plugin import DefaultPreemptionArgs
 from stowplan.plugins.defaultpreemption.room import room_rule
 from stowplan.plugins.defaultpreemption.trial import try_node
 from stowplan.testing.builders import make_node, make_object, make_pod
+from stowplan.testing.deciding import decide
 from tests.unit.plugins.defaultpreemption.worlds import World
 
 
@@ -256,3 +258,19 @@ def test_args_are_checked(percentage: int, absolute: int, fields: list[str]) -> 
         min_candidate_nodes_percentage=percentage, min_candidate_nodes_absolute=absolute
     )
     assert [field for field, _ in args.problems()] == fields
+
+
+class Refuses(PreFilterPlugin):
+    """Rejects every pod before any node is looked at, in a way that preemption may help with."""
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Any) -> Status | None:
+        return unschedulable("no")
+
+
+def test_nodes_are_tried_for_a_pod_that_pre_filter_rejects_though_no_filter_was_asked() -> None:
+    cluster = _cluster()
+    cluster.add(_low("low"))
+    decision = decide(cluster, _high(), plugins=[Refuses])
+    assert decision.status is not None and decision.status.code is Code.UNSCHEDULABLE
+    assert decision.message == "0/1 nodes are available: no."
+    assert [victim.name for victim in decision.victims] == ["low"]
